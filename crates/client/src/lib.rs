@@ -1,0 +1,1 @@
+//! A drive in a program: session, grant, batches and files.

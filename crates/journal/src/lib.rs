@@ -1,0 +1,1 @@
+//! The order of a drive: claim, seal, append, replay, manifest; fenced by epoch.

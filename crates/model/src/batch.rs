@@ -1,0 +1,90 @@
+//! What a holder ships: a consistent cut of its log, as one unit. Recovery lands on the end of a batch.
+
+use crate::codec::{Codec, Malformed, Reader, malformed, put_bytes, put_list, put_varint};
+use crate::extent::Address;
+use crate::id::{BranchId, Digest, Epoch, SessionId};
+
+/// The ops of one holder since its last batch, and where the chunks that they name are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch {
+    /// Who ships it.
+    pub session: SessionId,
+    /// The branch that it changes.
+    pub branch: BranchId,
+    /// The drive's epoch that the holder knows.
+    pub epoch: Epoch,
+    /// 1 for a grant's first batch, and one more for each that follows.
+    pub number: u64,
+    /// Digest of the batch before; of nothing for the first.
+    pub previous: Digest,
+    /// The chunks that this batch is the first to name.
+    pub chunks: Vec<ChunkPlace>,
+    /// Ops, one behind the other, as `Op` writes them.
+    pub ops: Vec<u8>,
+}
+
+/// Where a chunk lies in its pack, as the pack's index will say once it is sealed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChunkPlace {
+    /// The pack, and the digest of the chunk's bytes.
+    pub at: Address,
+    /// First byte in the pack.
+    pub offset: u64,
+    /// Number of bytes.
+    pub len: u32,
+    /// The bytes themselves where the pack did not hold them durably yet when the batch was shipped.
+    pub inline: Option<Box<[u8]>>,
+}
+
+impl Codec for ChunkPlace {
+    fn write(&self, out: &mut Vec<u8>) {
+        self.at.write(out);
+        put_varint(out, self.offset);
+        put_varint(out, u64::from(self.len));
+        match &self.inline {
+            None => out.push(0),
+            Some(bytes) => {
+                out.push(1);
+                out.extend_from_slice(bytes);
+            }
+        }
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let (at, offset, len) = (Address::read(input)?, input.varint()?, input.number::<u32>()?);
+        let inline = match input.byte()? {
+            0 => None,
+            1 => Some(input.take(len as usize)?.into()),
+            _ => return Err(malformed("chunk place")),
+        };
+        Ok(Self {
+            at,
+            offset,
+            len,
+            inline,
+        })
+    }
+}
+
+impl Codec for Batch {
+    fn write(&self, out: &mut Vec<u8>) {
+        for number in [self.session.0, self.branch.0, self.epoch.0, self.number] {
+            put_varint(out, number);
+        }
+        out.extend_from_slice(&self.previous.0);
+        put_list(out, &self.chunks);
+        put_bytes(out, &self.ops);
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            session: SessionId(input.varint()?),
+            branch: BranchId(input.varint()?),
+            epoch: Epoch(input.varint()?),
+            number: input.varint()?,
+            previous: input.digest()?,
+            chunks: input.list()?,
+            ops: input.bytes()?.to_vec(),
+        })
+    }
+}

@@ -1,0 +1,27 @@
+//! The words of a drive and their bytes: ids, names, attributes, extents, operations, records, refusals and limits.
+//!
+//! Every other room speaks with these. Nothing here does I/O, reads a clock or decides anything; what a
+//! value means is decided in `core`, where it rests in `store` and `journal`.
+
+pub mod acl;
+pub mod attr;
+pub mod batch;
+pub mod codec;
+pub mod error;
+pub mod extent;
+pub mod id;
+pub mod limits;
+pub mod name;
+pub mod op;
+pub mod record;
+pub mod time;
+
+pub use attr::{Attr, AttrChange, Kind};
+pub use batch::{Batch, ChunkPlace};
+pub use error::{Failure, Refusal};
+pub use extent::{Address, Extent, Piece};
+pub use id::{BranchId, Digest, Epoch, Ino, InoRange, PackNumber, Seq, SessionId};
+pub use name::{BranchName, CheckpointName, DriveName, Name, Ref, XattrName};
+pub use op::{NewNode, Op, RenameMode, XattrMode};
+pub use record::Record;
+pub use time::Timestamp;

@@ -1,0 +1,30 @@
+//! Every bound of the product, with its reason. A queue, loop, size or wait without a line here is a defect.
+
+/// Bytes in a name of a directory entry (POSIX `NAME_MAX`).
+pub const NAME_LEN_MAX: usize = 255;
+/// Bytes in a symlink's target (Linux `PATH_MAX` less its NUL).
+pub const SYMLINK_LEN_MAX: usize = 4095;
+/// Bytes in one extended attribute's value (Linux `XATTR_SIZE_MAX`).
+pub const XATTR_VALUE_LEN_MAX: usize = 65536;
+/// Bytes in an extended attribute's name (Linux `XATTR_NAME_MAX`).
+pub const XATTR_NAME_LEN_MAX: usize = 255;
+/// Bytes of all names that `listxattr` returns at once (Linux `XATTR_LIST_MAX`).
+pub const XATTR_LIST_LEN_MAX: usize = 65536;
+/// Links to one inode (ext4 has 65,000; `st_nlink` of old programs is 16 bits wide).
+pub const LINKS_MAX: u32 = 65_000;
+/// Bytes in a file: the largest offset that `off_t` can name on Linux.
+pub const FILE_LEN_MAX: u64 = i64::MAX as u64;
+/// Content up to this many bytes sits in the extent's record itself: an address alone is 40 bytes.
+pub const INLINE_LEN_MAX: usize = 128;
+/// Bytes in a chunk: bounds what one changed byte can make a reader fetch.
+pub const CHUNK_LEN_MAX: usize = 1 << 20;
+/// Bytes of records in one batch; a larger log is shipped as several batches.
+pub const BATCH_LEN_MAX: usize = 16 << 20;
+/// Bytes in one message between client and server: a batch with its inline contents, and some.
+pub const MESSAGE_LEN_MAX: usize = 64 << 20;
+/// Entries that may share one 60-bit hash of their names in a directory.
+pub const HASH_COLLISIONS_MAX: u64 = 16;
+/// Inode numbers lent at once: a branch rarely creates more between two syncs.
+pub const INO_RANGE_LEN: u64 = 1 << 20;
+/// Bytes in the name of a drive, branch or checkpoint: it becomes part of an object's key.
+pub const REF_LEN_MAX: usize = 100;

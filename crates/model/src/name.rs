@@ -1,0 +1,145 @@
+//! Names that can only be valid: each comes from its `parse`, and nowhere else.
+
+use crate::error::Refusal;
+use crate::limits::{NAME_LEN_MAX, REF_LEN_MAX, XATTR_NAME_LEN_MAX};
+use std::fmt;
+
+/// A directory entry's name: 1 to 255 bytes, any but `/` and NUL, and neither `.` nor `..`.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Name(Box<[u8]>);
+
+impl Name {
+    /// Returns the name, or why it is none.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Refusal> {
+        if bytes.len() > NAME_LEN_MAX {
+            return Err(Refusal::NameTooLong);
+        }
+        if bytes.is_empty() || bytes == b"." || bytes == b".." || bytes.iter().any(|b| matches!(b, b'/' | 0))
+        {
+            return Err(Refusal::InvalidName);
+        }
+        Ok(Self(bytes.into()))
+    }
+
+    /// Returns the name's bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\"", self.0.escape_ascii())
+    }
+}
+
+/// An extended attribute's full name, such as `user.comment`: 1 to 255 bytes without NUL.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct XattrName(Box<[u8]>);
+
+impl XattrName {
+    /// Returns the name, or why it is none.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Refusal> {
+        if bytes.is_empty() || bytes.contains(&0) {
+            return Err(Refusal::InvalidArgument);
+        }
+        if bytes.len() > XATTR_NAME_LEN_MAX {
+            return Err(Refusal::Range);
+        }
+        Ok(Self(bytes.into()))
+    }
+
+    /// Returns the name's bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for XattrName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.escape_ascii())
+    }
+}
+
+macro_rules! reference {
+    ($(#[$doc:meta])* $name:ident, $what:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(String);
+
+        impl $name {
+            /// Returns the name, or a sentence that says why it is none.
+            pub fn parse(text: &str) -> Result<Self, String> {
+                valid_reference(text).map(|()| Self(text.to_owned())).map_err(|why| {
+                    format!("{text:?} is not a name for a {}: {why}", $what)
+                })
+            }
+
+            /// Returns the name as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+reference! {
+    /// A drive's name, part of its objects' keys.
+    DriveName, "drive"
+}
+reference! {
+    /// A branch's name within its drive.
+    BranchName, "branch"
+}
+reference! {
+    /// A checkpoint's name within its drive.
+    CheckpointName, "checkpoint"
+}
+
+fn valid_reference(text: &str) -> Result<(), &'static str> {
+    let first = text.chars().next().ok_or("it is empty")?;
+    if text.len() > REF_LEN_MAX {
+        return Err("it is longer than 100 characters");
+    }
+    if !first.is_ascii_alphanumeric() {
+        return Err("it must begin with a letter or a digit");
+    }
+    if !text
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'))
+    {
+        return Err("only letters, digits, '.', '_' and '-' may stand in it");
+    }
+    Ok(())
+}
+
+/// What a person names: a drive, and a branch or checkpoint of it (`drive`, `drive@branch`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ref {
+    /// The drive.
+    pub drive: DriveName,
+    /// What stands behind `@`, a branch or a checkpoint.
+    pub at: Option<String>,
+}
+
+impl Ref {
+    /// Returns the reference that `text` writes as `DRIVE[@BRANCH]`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        match text.split_once('@') {
+            None => Ok(Self {
+                drive: DriveName::parse(text)?,
+                at: None,
+            }),
+            Some((drive, at)) => Ok(Self {
+                drive: DriveName::parse(drive)?,
+                at: Some(BranchName::parse(at)?.as_str().to_owned()),
+            }),
+        }
+    }
+}

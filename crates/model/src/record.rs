@@ -1,0 +1,266 @@
+//! What a drive's journal holds: accepted changes, in order.
+
+use crate::batch::Batch;
+use crate::codec::{Codec, Malformed, Reader, malformed, put_bytes, put_varint};
+use crate::id::{BranchId, Ino, SessionId};
+use crate::name::{BranchName, CheckpointName};
+use crate::time::Timestamp;
+
+/// One accepted change of a drive. Applying the same records in the same order gives the same drive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// The drive begins, with one branch.
+    DriveCreated {
+        /// Keys the hash of names in directories, so that nobody can make names collide.
+        hash_key: [u8; 16],
+        /// The first branch.
+        branch: BranchName,
+        /// Owner of the root directory.
+        uid: u32,
+        /// Group of the root directory.
+        gid: u32,
+        /// When.
+        time: Timestamp,
+    },
+    /// A session is known from here on.
+    SessionOpened {
+        /// Its number.
+        session: SessionId,
+        /// Who it is, in words: agent, host, process.
+        who: String,
+        /// When.
+        time: Timestamp,
+    },
+    /// A session has ended; what it held is free.
+    SessionClosed {
+        /// Its number.
+        session: SessionId,
+    },
+    /// A branch is lent whole to a session, with inode numbers for what it creates.
+    Granted {
+        /// To whom.
+        session: SessionId,
+        /// Which branch.
+        branch: BranchId,
+        /// How many inode numbers, from the drive's next one on.
+        inos: u64,
+    },
+    /// More inode numbers are lent to a session, from the drive's next one on.
+    InosLent {
+        /// To whom.
+        session: SessionId,
+        /// How many.
+        count: u64,
+    },
+    /// A lent branch is given back or taken away; inodes that only the holder had open are dropped.
+    Returned {
+        /// Which branch.
+        branch: BranchId,
+    },
+    /// A holder's changes.
+    Batch(Batch),
+    /// A branch begins as what another branch or a checkpoint is now.
+    Forked {
+        /// What it begins as.
+        from: Source,
+        /// Its name.
+        name: BranchName,
+        /// When.
+        time: Timestamp,
+    },
+    /// A branch is gone.
+    BranchDeleted {
+        /// Which.
+        branch: BranchId,
+    },
+    /// A state of a branch has a name.
+    CheckpointMade {
+        /// Whose state.
+        branch: BranchId,
+        /// The name.
+        name: CheckpointName,
+        /// What it is for, in words.
+        message: String,
+        /// When.
+        time: Timestamp,
+    },
+    /// A checkpoint is gone.
+    CheckpointDeleted {
+        /// Which.
+        name: CheckpointName,
+    },
+}
+
+/// What a branch can be forked from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A branch as it is now.
+    Branch(BranchId),
+    /// A checkpoint.
+    Checkpoint(CheckpointName),
+}
+
+impl Codec for Source {
+    fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Source::Branch(branch) => {
+                out.push(0);
+                put_varint(out, branch.0);
+            }
+            Source::Checkpoint(name) => {
+                out.push(1);
+                put_bytes(out, name.as_str().as_bytes());
+            }
+        }
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        match input.byte()? {
+            0 => Ok(Source::Branch(BranchId(input.varint()?))),
+            1 => Ok(Source::Checkpoint(checkpoint_name(input)?)),
+            _ => Err(malformed("source")),
+        }
+    }
+}
+
+impl Codec for Record {
+    fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Record::DriveCreated {
+                hash_key,
+                branch,
+                uid,
+                gid,
+                time,
+            } => {
+                out.push(1);
+                out.extend_from_slice(hash_key);
+                put_bytes(out, branch.as_str().as_bytes());
+                put_numbers(out, [u64::from(*uid), u64::from(*gid)]);
+                time.write(out);
+            }
+            Record::SessionOpened { session, who, time } => {
+                out.push(2);
+                put_varint(out, session.0);
+                put_bytes(out, who.as_bytes());
+                time.write(out);
+            }
+            Record::SessionClosed { session } => {
+                out.push(3);
+                put_varint(out, session.0);
+            }
+            Record::Granted {
+                session,
+                branch,
+                inos,
+            } => {
+                out.push(4);
+                put_numbers(out, [session.0, branch.0, *inos]);
+            }
+            Record::InosLent { session, count } => {
+                out.push(5);
+                put_numbers(out, [session.0, *count]);
+            }
+            Record::Returned { branch } => {
+                out.push(6);
+                put_varint(out, branch.0);
+            }
+            Record::Batch(batch) => {
+                out.push(7);
+                batch.write(out);
+            }
+            Record::Forked { from, name, time } => {
+                out.push(8);
+                from.write(out);
+                put_bytes(out, name.as_str().as_bytes());
+                time.write(out);
+            }
+            Record::BranchDeleted { branch } => {
+                out.push(9);
+                put_varint(out, branch.0);
+            }
+            Record::CheckpointMade {
+                branch,
+                name,
+                message,
+                time,
+            } => {
+                out.push(10);
+                put_varint(out, branch.0);
+                put_bytes(out, name.as_str().as_bytes());
+                put_bytes(out, message.as_bytes());
+                time.write(out);
+            }
+            Record::CheckpointDeleted { name } => {
+                out.push(11);
+                put_bytes(out, name.as_str().as_bytes());
+            }
+        }
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(match input.byte()? {
+            1 => Record::DriveCreated {
+                hash_key: input.take(16)?.try_into().expect("16 bytes were taken"),
+                branch: branch_name(input)?,
+                uid: input.number()?,
+                gid: input.number()?,
+                time: Timestamp::read(input)?,
+            },
+            2 => Record::SessionOpened {
+                session: SessionId(input.varint()?),
+                who: input.text()?.to_owned(),
+                time: Timestamp::read(input)?,
+            },
+            3 => Record::SessionClosed {
+                session: SessionId(input.varint()?),
+            },
+            4 => Record::Granted {
+                session: SessionId(input.varint()?),
+                branch: BranchId(input.varint()?),
+                inos: input.varint()?,
+            },
+            5 => Record::InosLent {
+                session: SessionId(input.varint()?),
+                count: input.varint()?,
+            },
+            6 => Record::Returned {
+                branch: BranchId(input.varint()?),
+            },
+            7 => Record::Batch(Batch::read(input)?),
+            8 => Record::Forked {
+                from: Source::read(input)?,
+                name: branch_name(input)?,
+                time: Timestamp::read(input)?,
+            },
+            9 => Record::BranchDeleted {
+                branch: BranchId(input.varint()?),
+            },
+            10 => Record::CheckpointMade {
+                branch: BranchId(input.varint()?),
+                name: checkpoint_name(input)?,
+                message: input.text()?.to_owned(),
+                time: Timestamp::read(input)?,
+            },
+            11 => Record::CheckpointDeleted {
+                name: checkpoint_name(input)?,
+            },
+            _ => return Err(malformed("record")),
+        })
+    }
+}
+
+fn put_numbers<const N: usize>(out: &mut Vec<u8>, numbers: [u64; N]) {
+    numbers.into_iter().for_each(|number| put_varint(out, number));
+}
+
+fn branch_name(input: &mut Reader<'_>) -> Result<BranchName, Malformed> {
+    BranchName::parse(input.text()?).map_err(|_| malformed("branch name"))
+}
+
+fn checkpoint_name(input: &mut Reader<'_>) -> Result<CheckpointName, Malformed> {
+    CheckpointName::parse(input.text()?).map_err(|_| malformed("checkpoint name"))
+}
+
+/// The root directory's number is never lent: the first that is lent follows it.
+pub const FIRST_LENT_INO: Ino = Ino(16);

@@ -1,0 +1,1 @@
+//! Opens a drive, runs core behind the journal, lends authority and folds.

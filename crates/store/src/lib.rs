@@ -1,0 +1,1 @@
+//! Immutable bytes in a bucket: conditional put, packs and faults.
