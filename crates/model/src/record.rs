@@ -28,6 +28,8 @@ pub enum Record {
         session: SessionId,
         /// Who it is, in words: agent, host, process.
         who: String,
+        /// Whether it runs in the owner's own process and so ends with it.
+        hosted: bool,
         /// When.
         time: Timestamp,
     },
@@ -139,10 +141,11 @@ impl Codec for Record {
                 put_numbers(out, [u64::from(*uid), u64::from(*gid)]);
                 time.write(out);
             }
-            Record::SessionOpened { session, who, time } => {
+            Record::SessionOpened { session, who, hosted, time } => {
                 out.push(2);
                 put_varint(out, session.0);
                 put_bytes(out, who.as_bytes());
+                out.push(u8::from(*hosted));
                 time.write(out);
             }
             Record::SessionClosed { session } => {
@@ -210,6 +213,7 @@ impl Codec for Record {
             2 => Record::SessionOpened {
                 session: SessionId(input.varint()?),
                 who: input.text()?.to_owned(),
+                hosted: input.byte()? != 0,
                 time: Timestamp::read(input)?,
             },
             3 => Record::SessionClosed {

@@ -1,0 +1,231 @@
+//! The calls that the owner of a drive answers.
+//!
+//! Invariant: what an `Owner` acknowledges as durable is as durable as its tier says, and every change that it
+//! accepted before is durable too.
+
+use std::collections::BTreeMap;
+use tenure_model::{
+    Address, Batch, BranchId, BranchName, CheckpointName, ChunkPlace, Digest, Epoch, Failure, InoRange, Refusal,
+    SessionId, Timestamp, record::Source,
+};
+use thiserror::Error;
+
+/// Why a call was not done.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Error {
+    /// A rule says no.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The world failed.
+    #[error(transparent)]
+    Failed(#[from] Failure),
+}
+
+impl Error {
+    /// Returns the Linux error number that a program sees.
+    pub fn errno(&self) -> i32 {
+        match self {
+            Error::Refused(refusal) => refusal.errno(),
+            Error::Failed(failure) => failure.errno(),
+        }
+    }
+}
+
+/// Called once with the outcome, from any thread.
+pub type Done<T> = Box<dyn FnOnce(Result<T, Error>) + Send>;
+
+/// Who opens a session, in words that help a person who is refused because of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Who {
+    /// The agent or user.
+    pub agent: String,
+    /// The machine.
+    pub host: String,
+    /// The process on that machine.
+    pub pid: u32,
+    /// What it is for, such as `mount at /home/me/work`.
+    pub purpose: String,
+    /// Whether it runs in the owner's own process and so ends with it.
+    pub hosted: bool,
+}
+
+/// A session that was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// Its number.
+    pub session: SessionId,
+    /// The epoch of the owner.
+    pub epoch: Epoch,
+    /// The tier of the drive: `folder`, `bucket` or `memory`.
+    pub tier: String,
+    /// What the owner found when it took the drive over and a person should know, in sentences.
+    pub notices: Vec<String>,
+}
+
+/// How much of a branch is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// The branch whole, to change it.
+    Exclusive,
+    /// What it is now, to read it; it does not change any more for this session.
+    Read,
+}
+
+/// A branch that was lent, or whose state may be read.
+#[derive(Clone, Debug)]
+pub struct Lent<B> {
+    /// The branch; none for a checkpoint.
+    pub branch: Option<BranchId>,
+    /// Keys the hash of names in directories.
+    pub hash_key: [u8; 16],
+    /// Numbers for what is created.
+    pub inos: InoRange,
+    /// The branch itself.
+    pub state: Shared<B>,
+}
+
+/// A branch as it goes from one room to another.
+#[derive(Clone, Debug)]
+pub enum Shared<B> {
+    /// In one process: the branch, sharing its pages.
+    Here(B),
+    /// Elsewhere: the address of its root page, how many inodes it has and how many bytes.
+    Stored {
+        /// Its root page.
+        root: Address,
+        /// Number of inodes.
+        inodes: u64,
+        /// Bytes of files that are not holes.
+        bytes: u64,
+    },
+}
+
+/// A chunk to place.
+#[derive(Clone, Copy, Debug)]
+pub struct Chunk<'a> {
+    /// The digest of its bytes.
+    pub digest: Digest,
+    /// Its bytes, at least one.
+    pub bytes: &'a [u8],
+}
+
+/// A chunk that has its place in a pack, but is not durable before a batch that names it is.
+pub type Placed = ChunkPlace;
+
+/// A batch that is durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shipped {
+    /// Digest of the batch, which the next one names as the one before it.
+    pub digest: Digest,
+}
+
+/// What is free and used, for `statfs`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Room {
+    /// Bytes that the bucket can hold in all.
+    pub total: u64,
+    /// Bytes that are free.
+    pub free: u64,
+}
+
+/// A branch or checkpoint that was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Created {
+    /// The branch that was made, or whose state was named.
+    pub branch: BranchId,
+}
+
+/// What is told about a branch or a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BranchInfo {
+    /// The branch; none for a checkpoint.
+    pub branch: Option<BranchId>,
+    /// Its name.
+    pub name: String,
+    /// What it was made from, in words; empty for the first branch.
+    pub from: String,
+    /// When it was made.
+    pub made: Timestamp,
+    /// Number of inodes.
+    pub inodes: u64,
+    /// Bytes of files that are not holes.
+    pub bytes: u64,
+    /// Who holds it, in words.
+    pub holder: Option<String>,
+}
+
+/// How an owner is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// The drive's name.
+    pub drive: String,
+    /// The epoch of the owner.
+    pub epoch: Epoch,
+    /// The tier of the drive.
+    pub tier: String,
+    /// Bytes of records since the last manifest.
+    pub journal_bytes: u64,
+    /// Requests to the bucket so far, by kind.
+    pub requests: BTreeMap<String, u64>,
+    /// Bytes of pages in memory.
+    pub page_bytes: u64,
+    /// The process that owns the drive.
+    pub pid: u32,
+    /// What went wrong and still is, in a sentence.
+    pub trouble: Option<String>,
+}
+
+/// The owner of one drive, as its clients see it.
+pub trait Owner<B>: Send + Sync {
+    /// Opens a session; durable before it returns.
+    fn open(&self, who: &Who) -> Result<Opened, Error>;
+
+    /// Ends a session and takes back what it holds.
+    fn close(&self, session: SessionId) -> Result<(), Error>;
+
+    /// Lends a branch whole, or shows a branch or checkpoint as it is now; durable before it returns.
+    fn lend(&self, session: SessionId, name: &str, access: Access) -> Result<Lent<B>, Error>;
+
+    /// Lends more inode numbers.
+    fn lend_inos(&self, session: SessionId) -> Result<InoRange, Error>;
+
+    /// Takes a lent branch back. Everything that was shipped is kept.
+    fn give_back(&self, session: SessionId, branch: BranchId) -> Result<(), Error>;
+
+    /// Gives chunks their places in a pack. They become durable with the batch that names them, or before.
+    fn place(&self, session: SessionId, chunks: &[Chunk<'_>]) -> Result<Vec<Placed>, Error>;
+
+    /// Accepts a batch and makes it durable, its chunks first. A holder in this process passes the branch as it is
+    /// after the batch, and the owner takes it as it is; for any other it decides each op again.
+    fn ship(&self, batch: Batch, after: Option<B>, done: Done<Shipped>);
+
+    /// Returns a page's bytes.
+    fn page(&self, at: Address) -> Result<Vec<u8>, Error>;
+
+    /// Fills `out` from a chunk's bytes, beginning with its byte `start`.
+    fn read(&self, at: Address, start: u32, out: &mut [u8]) -> Result<(), Error>;
+
+    /// Returns what is free.
+    fn room(&self) -> Result<Room, Error>;
+
+    /// Makes a branch from a branch or checkpoint as it is now; durable before it returns.
+    fn fork(&self, from: &Source, name: &BranchName) -> Result<Created, Error>;
+
+    /// Names the state of a branch; durable before it returns.
+    fn checkpoint(&self, branch: &BranchName, name: &CheckpointName, message: &str) -> Result<Created, Error>;
+
+    /// Deletes a branch that nobody holds.
+    fn delete_branch(&self, name: &BranchName) -> Result<(), Error>;
+
+    /// Returns every branch and checkpoint, by name.
+    fn branches(&self) -> Result<Vec<BranchInfo>, Error>;
+
+    /// Returns how the owner is.
+    fn status(&self) -> Result<Status, Error>;
+
+    /// Writes every page and a manifest, so that older segments may go.
+    fn fold(&self) -> Result<(), Error>;
+
+    /// Holds the drive's invariants against what is stored, with `deep` every byte of it; returns what is wrong.
+    fn check(&self, deep: bool) -> Result<Vec<String>, Error>;
+}
