@@ -1,1 +1,21 @@
-//! Immutable bytes in a bucket: conditional put, packs and faults.
+//! Immutable bytes in a bucket: conditional put, packs of chunks and pages, and faults.
+//!
+//! A [`Bucket`] keeps objects that are written once and never changed. A bucket that is a folder of this
+//! machine also gives a [`Disk`]: files that grow in place, for the journal and for the pack that is being
+//! filled. [`pack`] puts chunks and pages into either. Everything here blocks; nothing reads a clock.
+
+pub mod key;
+
+pub mod bucket;
+pub mod disk;
+
+pub mod folder;
+pub mod memory;
+
+pub mod pack;
+
+pub use bucket::{Bucket, Counts, OpenError, Put, Requests};
+pub use disk::{Disk, DiskFile, Lock};
+pub use folder::FolderBucket;
+pub use key::Key;
+pub use memory::MemoryBucket;

@@ -1,0 +1,149 @@
+//! What every bucket does: objects that are written once, read, listed and deleted. Not how one does it.
+//!
+//! Invariant: an object never changes after `put_if_absent` made it, and is durable when that returns.
+
+use crate::disk::Disk;
+use crate::key::Key;
+use std::io::IoSliceMut;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tenure_model::{Failure, Refusal};
+use thiserror::Error;
+
+/// What a conditional put found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Put {
+    /// The object was not there; now it is, durably.
+    Created,
+    /// An object of that key is there, durably. It may be ours, when an earlier reply was lost: read it to know.
+    Exists,
+}
+
+/// A store of objects that are written once. Shared by threads; every call blocks.
+pub trait Bucket: Send + Sync {
+    /// Creates an object unless its key is taken. `Failure::Unknown` means that it may have been created.
+    fn put_if_absent(&self, key: &Key, bytes: &[u8]) -> Result<Put, Failure>;
+
+    /// Returns an object's bytes, or none when there is no such object.
+    fn get(&self, key: &Key) -> Result<Option<Vec<u8>>, Failure>;
+
+    /// Fills `parts`, one behind the other, from `offset` on; an object that is missing or too short is corrupt.
+    fn get_parts(&self, key: &Key, offset: u64, parts: &mut [IoSliceMut<'_>]) -> Result<(), Failure>;
+
+    /// Returns an object's length, or none when there is no such object.
+    fn size(&self, key: &Key) -> Result<Option<u64>, Failure>;
+
+    /// Returns every key that begins with `under`, in byte order; `under` is empty or ends with `/`.
+    fn list(&self, under: &str) -> Result<Vec<Key>, Failure>;
+
+    /// Returns what stands directly below `under`, in byte order: names of objects, and of groups without their `/`.
+    fn children(&self, under: &str) -> Result<Vec<String>, Failure>;
+
+    /// Deletes an object, durably; one that is not there is no failure.
+    fn delete(&self, key: &Key) -> Result<(), Failure>;
+
+    /// Returns the counters of everything that was asked of this bucket.
+    fn requests(&self) -> &Requests;
+
+    /// Returns the bucket's disk, where it is a folder of this machine: what the `folder` tier needs.
+    fn disk(&self) -> Option<Arc<dyn Disk>>;
+
+    /// Says which bucket this is, in words for people, such as `the folder /data/bucket`.
+    fn describe(&self) -> String;
+
+    /// Fills `into` from `offset` on; an object that is missing or too short is corrupt.
+    fn get_range(&self, key: &Key, offset: u64, into: &mut [u8]) -> Result<(), Failure> {
+        self.get_parts(key, offset, &mut [IoSliceMut::new(into)])
+    }
+}
+
+/// Why something cannot be opened or made: a rule says no, or the world failed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum OpenError {
+    /// A rule says no: what, where, and what to do.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The world failed.
+    #[error(transparent)]
+    Failed(#[from] Failure),
+}
+
+/// What has been asked of a bucket and its disk so far. An idle drive adds nothing.
+#[derive(Debug, Default)]
+pub struct Requests {
+    puts: AtomicU64,
+    gets: AtomicU64,
+    lists: AtomicU64,
+    deletes: AtomicU64,
+    writes: AtomicU64,
+    syncs: AtomicU64,
+}
+
+/// The counters of [`Requests`] at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Objects put, or tried to.
+    pub puts: u64,
+    /// Objects, ranges and sizes asked for.
+    pub gets: u64,
+    /// Listings.
+    pub lists: u64,
+    /// Deletions.
+    pub deletes: u64,
+    /// Writes to files of the disk.
+    pub writes: u64,
+    /// Waits for the disk: `fdatasync`, or a write that is durable when it returns.
+    pub syncs: u64,
+}
+
+/// One kind of request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestKind {
+    /// An object is put.
+    Put,
+    /// An object, a range or a size is asked for.
+    Get,
+    /// Keys are listed.
+    List,
+    /// An object is deleted.
+    Delete,
+    /// A file of the disk is written.
+    Write,
+    /// The disk is waited for.
+    Sync,
+}
+
+impl Requests {
+    /// Counts one request.
+    pub fn count(&self, kind: RequestKind) {
+        let counter = match kind {
+            RequestKind::Put => &self.puts,
+            RequestKind::Get => &self.gets,
+            RequestKind::List => &self.lists,
+            RequestKind::Delete => &self.deletes,
+            RequestKind::Write => &self.writes,
+            RequestKind::Sync => &self.syncs,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns the counters as they are now.
+    pub fn counts(&self) -> Counts {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Counts {
+            puts: read(&self.puts),
+            gets: read(&self.gets),
+            lists: read(&self.lists),
+            deletes: read(&self.deletes),
+            writes: read(&self.writes),
+            syncs: read(&self.syncs),
+        }
+    }
+}
+
+impl Counts {
+    /// Returns how many requests there were of all kinds.
+    pub fn total(&self) -> u64 {
+        self.puts + self.gets + self.lists + self.deletes + self.writes + self.syncs
+    }
+}

@@ -1,0 +1,73 @@
+//! Packs: objects that carry many chunks and pages, some MiB each.
+//!
+//! A pack is filled by a [`PackWriter`], sealed once, and never changed. [`Packs`] finds the packs of a drive by
+//! number and reads from them, also from those that are being filled. Which bytes a pack has stands in
+//! `docs/FORMAT.md`. Invariant: bytes that are returned were verified, by block checksum or by digest.
+//!
+//! A manifest must name only sealed packs: recovery knows an open pack's chunks from the journal alone.
+
+mod packs;
+mod writer;
+
+pub use packs::{Listing, Packs, Recovered};
+pub use writer::PackWriter;
+
+use crate::key::Key;
+use tenure_model::{ChunkPlace, Digest, PackNumber};
+
+/// A pack takes no more once it is this long: a cold reader gets neighbours with one range read, and
+/// compaction rewrites little.
+pub const PACK_LEN_TARGET: u64 = 64 << 20;
+
+/// What a part of a pack is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EntryKind {
+    /// A piece of content.
+    Chunk,
+    /// A piece of a tree.
+    Page,
+}
+
+/// One chunk or page of a pack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The digest of its bytes.
+    pub digest: Digest,
+    /// First byte in the pack.
+    pub offset: u64,
+    /// Number of bytes.
+    pub len: u32,
+    /// What it is.
+    pub kind: EntryKind,
+}
+
+/// A sealed pack's name in its drive: the number, and the beginning of its index's digest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PackName {
+    /// The number, never used again.
+    pub number: PackNumber,
+    /// The first eight bytes of the index's digest.
+    pub tag: [u8; 8],
+}
+
+/// What a pack became when it was sealed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sealed {
+    /// Its name.
+    pub name: PackName,
+    /// Its object.
+    pub key: Key,
+    /// The object's length.
+    pub len: u64,
+    /// What it holds, by digest.
+    pub entries: Vec<Entry>,
+}
+
+/// A chunk whose bytes cannot be had, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// What should be there.
+    pub place: ChunkPlace,
+    /// Why it is not; names the object.
+    pub why: String,
+}
