@@ -1,0 +1,73 @@
+//! The threads that read `/dev/fuse`.
+//!
+//! Each has a file of the device and a buffer of its own. Invariant: a thread ends only when the mount is gone.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use rustix::io::Errno;
+
+use super::channel::Channel;
+use super::dispatch::Dispatch;
+use super::notify::Notifier;
+use super::payload::{Buffer, Pool};
+use super::reply::Line;
+use super::request::{Body, head};
+
+/// Held by every thread of a mount; the end of the last one is the end of the mount.
+pub(super) struct Watch {
+    dispatch: Arc<Dispatch>,
+    notifier: Notifier,
+}
+
+impl Watch {
+    pub(super) fn new(dispatch: Arc<Dispatch>, notifier: Notifier) -> Watch {
+        Watch { dispatch, notifier }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.notifier.end();
+        self.dispatch.ended();
+    }
+}
+
+/// Starts a thread that reads `channel`.
+pub(super) fn spawn(
+    index: usize,
+    channel: Arc<Channel>,
+    pool: &Arc<Pool>,
+    watch: Arc<Watch>,
+) -> io::Result<JoinHandle<()>> {
+    let buffer = pool.take();
+    std::thread::Builder::new()
+        .name(format!("fuse-{index}"))
+        .spawn(move || read(&channel, buffer, &watch.dispatch))
+}
+
+fn read(channel: &Arc<Channel>, mut buffer: Buffer, dispatch: &Dispatch) {
+    loop {
+        match channel.read(buffer.space()) {
+            Ok(len) => message(channel, &buffer, len, dispatch),
+            // A signal, or a request whose caller went away while it was being read.
+            Err(Errno::INTR | Errno::NOENT | Errno::AGAIN) => {}
+            Err(Errno::NODEV | Errno::CONNABORTED) => return,
+            Err(errno) => {
+                tracing::error!(%errno, "reading the kernel's requests failed");
+                return;
+            }
+        }
+    }
+}
+
+fn message(channel: &Arc<Channel>, buffer: &Buffer, len: usize, dispatch: &Dispatch) {
+    let source = buffer.filled(len);
+    let Some(header) = head(source.bytes) else {
+        tracing::warn!(len, "the kernel sent less than a header");
+        return;
+    };
+    let line = || Line::Device(Arc::clone(channel));
+    dispatch.message(&header, Body::contiguous(source), channel.interrupts(), line);
+}
