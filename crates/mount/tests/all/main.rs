@@ -2,5 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod daemon;
+mod interrupted;
 mod memory;
 mod mounted;

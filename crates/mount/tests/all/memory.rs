@@ -1,7 +1,6 @@
 //! A small file system in memory, with a few names in its root that misbehave on purpose.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -22,11 +21,35 @@ pub(crate) struct Memory {
     state: Mutex<State>,
     waiting: Arc<Mutex<HashMap<u64, Reply>>>,
     notifier: Mutex<Option<Notifier>>,
-    pub(crate) bugs: AtomicUsize,
-    pub(crate) ended: (Mutex<bool>, Condvar),
+    pub(crate) bugs: Count,
     pub(crate) kept: Mutex<Vec<Shared>>,
-    pub(crate) forgotten: AtomicUsize,
-    pub(crate) waited: (Mutex<usize>, Condvar),
+    pub(crate) ended: Count,
+    pub(crate) forgotten: Count,
+    pub(crate) waited: Count,
+}
+
+/// A number that only rises, and can be waited for.
+#[derive(Default)]
+pub(crate) struct Count {
+    value: Mutex<usize>,
+    changed: Condvar,
+}
+
+impl Count {
+    fn add(&self, more: usize) {
+        *self.value.lock().unwrap() += more;
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn wait_for(&self, least: usize) {
+        let value = self.value.lock().unwrap();
+        let limit = Duration::from_secs(20);
+        let (value, _) = self
+            .changed
+            .wait_timeout_while(value, limit, |value| *value < least)
+            .unwrap();
+        assert!(*value >= least, "{value} of {least} after {limit:?}");
+    }
 }
 
 struct State {
@@ -81,23 +104,9 @@ impl Memory {
         node.content = Content::File(bytes.to_vec());
     }
 
-    pub(crate) fn wait_until_ended(&self) {
-        let (ended, changed) = &self.ended;
-        let guard = ended.lock().unwrap();
-        let (guard, _) = changed
-            .wait_timeout_while(guard, Duration::from_secs(10), |ended| !*ended)
-            .unwrap();
-        assert!(*guard, "the file system is told that the mount is gone");
-    }
-
-    /// Waits until `count` calls wait in [`WAITS`].
-    pub(crate) fn wait_for_waiting(&self, count: usize) {
-        let (waited, changed) = &self.waited;
-        let guard = waited.lock().unwrap();
-        let (guard, _) = changed
-            .wait_timeout_while(guard, Duration::from_secs(10), |waited| *waited < count)
-            .unwrap();
-        assert!(*guard >= count);
+    /// Removes a name behind the kernel's back.
+    pub(crate) fn remove(&self, name: &str) {
+        self.state().remove(ROOT, name.as_bytes()).unwrap();
     }
 
     fn wait(&self, mut reply: Reply) {
@@ -114,8 +123,7 @@ impl Memory {
             Arming::Interrupted => reply.error(Errno::INTR),
         }
         drop(all);
-        *self.waited.0.lock().unwrap() += 1;
-        self.waited.1.notify_all();
+        self.waited.add(1);
     }
 }
 
@@ -333,21 +341,22 @@ impl Filesystem for Memory {
             }
             Operation::Release { .. } | Operation::Releasedir { .. } => reply.ok(),
             Operation::Flush { .. } | Operation::Fsync { .. } | Operation::Fsyncdir { .. } => reply.ok(),
-            Operation::Access { .. } => reply.error(Errno::NOSYS),
-            _ => reply.error(Errno::NOSYS),
+            other => {
+                drop(other);
+                reply.error(Errno::NOSYS);
+            }
         }
     }
 
     fn forget(&self, _ino: u64, lookups: u64) {
-        self.forgotten.fetch_add(lookups as usize, Ordering::Relaxed);
+        self.forgotten.add(lookups as usize);
     }
 
     fn bug(&self) {
-        self.bugs.fetch_add(1, Ordering::Relaxed);
+        self.bugs.add(1);
     }
 
     fn ended(&self) {
-        *self.ended.0.lock().unwrap() = true;
-        self.ended.1.notify_all();
+        self.ended.add(1);
     }
 }

@@ -4,24 +4,23 @@ use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
 use tempfile::TempDir;
-use tenure_mount::kernel::{Options, Session, Unmount};
+use tenure_mount::kernel::{MountError, Notice, Options, ROOT, Session, Unmount, UnmountError, unmount};
 
-use crate::memory::Memory;
+use crate::memory::{DROPS, Memory, PANICS};
 
 /// A mount that is taken away at the end of its test.
-struct Mount {
+pub(crate) struct Mount {
     session: Option<Session>,
-    memory: Arc<Memory>,
-    dir: TempDir,
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) dir: TempDir,
 }
 
 impl Mount {
-    fn with(options: &Options) -> Option<Mount> {
-        if let Err(error) = fs::File::options().read(true).write(true).open("/dev/fuse") {
-            println!("skipped: /dev/fuse cannot be opened: {error}");
+    pub(crate) fn with(options: &Options) -> Option<Mount> {
+        if !has_fuse() {
             return None;
         }
         let dir = TempDir::new().unwrap();
@@ -34,15 +33,15 @@ impl Mount {
         })
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    fn unmount(&mut self) {
+    pub(crate) fn unmount(&mut self) {
         let session = self.session.take().unwrap();
         session.unmount(Unmount::Idle).unwrap();
         session.join();
-        self.memory.wait_until_ended();
+        self.memory.ended.wait_for(1);
     }
 }
 
@@ -55,8 +54,16 @@ impl Drop for Mount {
     }
 }
 
-fn mount() -> Option<Mount> {
+pub(crate) fn mount() -> Option<Mount> {
     Mount::with(&Options::default())
+}
+
+/// Returns whether this machine lets the test mount; says so where it does not.
+pub(crate) fn has_fuse() -> bool {
+    let opened = fs::File::options().read(true).write(true).open("/dev/fuse");
+    opened
+        .inspect_err(|error| println!("skipped: /dev/fuse cannot be opened: {error}"))
+        .is_ok()
 }
 
 fn names(dir: &Path) -> Vec<String> {
@@ -96,5 +103,270 @@ fn files_and_directories_are_made_read_listed_and_removed() {
         fs::metadata(mount.path("l")).unwrap_err().kind(),
         ErrorKind::NotFound
     );
+    mount.unmount();
+}
+
+#[test]
+fn a_dropped_reply_gives_eio() {
+    let Some(mut mount) = mount() else { return };
+    let error = fs::metadata(mount.path(DROPS)).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(libc::EIO));
+    mount.unmount();
+}
+
+#[test]
+fn a_panic_gives_eio_and_the_mount_goes_on() {
+    let Some(mut mount) = mount() else { return };
+    for _ in 0..3 {
+        let error = fs::metadata(mount.path(PANICS)).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EIO));
+    }
+    fs::write(mount.path("f"), b"still here").unwrap();
+    mount.memory.bugs.wait_for(3);
+    mount.unmount();
+}
+
+#[test]
+fn a_large_write_is_kept_without_a_copy_and_a_small_one_copied() {
+    let Some(mut mount) = mount() else { return };
+    let large: Vec<u8> = (0..1 << 20).map(|at: u32| at.to_le_bytes()[1]).collect();
+    fs::write(mount.path("large"), &large).unwrap();
+    let kept = std::mem::take(&mut *mount.memory.kept.lock().unwrap());
+    assert!(
+        kept.iter().all(tenure_mount::kernel::Shared::is_kept),
+        "{} writes",
+        kept.len()
+    );
+    fs::write(mount.path("small"), &large[..1000]).unwrap();
+    let small = mount.memory.kept.lock().unwrap().pop().unwrap();
+    assert!(!small.is_kept());
+    assert_eq!(*small, large[..1000]);
+    let joined: Vec<u8> = kept.iter().flat_map(|shared| shared.to_vec()).collect();
+    assert!(
+        joined == large,
+        "what was kept is not overwritten by later requests"
+    );
+    mount.unmount();
+}
+
+#[test]
+fn more_large_writes_than_spare_buffers_are_copied() {
+    let Some(mut mount) = Mount::with(&Options {
+        spare_buffers: 3,
+        ..Options::default()
+    }) else {
+        return;
+    };
+    // A source that was never written to would be sent in pieces: the kernel faults its pages in one by one.
+    for number in 1_u8..11 {
+        fs::write(mount.path("f"), vec![number; 128 << 10]).unwrap();
+    }
+    let kept = std::mem::take(&mut *mount.memory.kept.lock().unwrap());
+    assert_eq!(kept.iter().filter(|shared| shared.is_kept()).count(), 3);
+    for (number, shared) in (1_u8..11).zip(&kept) {
+        assert!(shared.iter().all(|byte| *byte == number));
+    }
+    mount.unmount();
+}
+
+/// Sends `notice` and waits until the kernel has acted on it.
+fn notify(mount: &Mount, notice: Notice) {
+    let (done, wait) = mpsc::channel();
+    mount
+        .memory
+        .notifier()
+        .send_then(notice, move |result| done.send(result).unwrap())
+        .unwrap();
+    wait.recv().unwrap().unwrap();
+}
+
+#[test]
+fn what_the_kernel_caches_is_invalidated_by_a_notification() {
+    let Some(mut mount) = mount() else { return };
+    fs::write(mount.path("f"), b"old").unwrap();
+    assert_eq!(fs::read(mount.path("f")).unwrap(), b"old");
+    let ino = fs::metadata(mount.path("f")).unwrap().ino();
+    mount.memory.replace(ino, b"newer");
+    assert_eq!(
+        fs::read(mount.path("f")).unwrap(),
+        b"old",
+        "the kernel answers from its cache"
+    );
+    notify(
+        &mount,
+        Notice::InvalInode {
+            ino,
+            offset: 0,
+            length: 0,
+        },
+    );
+    assert_eq!(fs::read(mount.path("f")).unwrap(), b"newer");
+
+    mount.memory.remove("f");
+    assert!(mount.path("f").exists());
+    notify(
+        &mount,
+        Notice::InvalEntry {
+            parent: ROOT,
+            name: b"f".to_vec(),
+        },
+    );
+    assert!(!mount.path("f").exists());
+
+    fs::write(mount.path("g"), b"").unwrap();
+    let child = fs::metadata(mount.path("g")).unwrap().ino();
+    mount.memory.remove("g");
+    notify(
+        &mount,
+        Notice::Delete {
+            parent: ROOT,
+            child,
+            name: b"g".to_vec(),
+        },
+    );
+    assert!(!mount.path("g").exists());
+    notify(
+        &mount,
+        Notice::ExpireEntry {
+            parent: ROOT,
+            name: b"nobody".to_vec(),
+        },
+    );
+    mount.unmount();
+}
+
+#[test]
+fn bytes_are_stored_into_the_kernels_cache() {
+    let Some(mut mount) = mount() else { return };
+    fs::write(mount.path("f"), vec![1; 4096]).unwrap();
+    let ino = fs::metadata(mount.path("f")).unwrap().ino();
+    notify(
+        &mount,
+        Notice::Store {
+            ino,
+            offset: 0,
+            bytes: vec![2; 4096],
+        },
+    );
+    assert_eq!(fs::read(mount.path("f")).unwrap(), vec![2; 4096]);
+    mount.unmount();
+}
+
+#[test]
+fn an_inode_without_a_name_is_forgotten() {
+    let Some(mut mount) = mount() else { return };
+    fs::write(mount.path("f"), b"").unwrap();
+    fs::remove_file(mount.path("f")).unwrap();
+    mount.memory.forgotten.wait_for(1);
+    mount.unmount();
+}
+
+#[test]
+fn notifications_are_refused_when_the_mount_is_gone() {
+    let Some(mut mount) = mount() else { return };
+    let notifier = mount.memory.notifier();
+    mount.unmount();
+    let refused = notifier.send(Notice::InvalInode {
+        ino: ROOT,
+        offset: 0,
+        length: 0,
+    });
+    assert_eq!(refused, Err(tenure_mount::kernel::NotTaken::Ended));
+}
+
+#[test]
+fn an_unmount_from_outside_ends_the_session() {
+    let Some(mut mount) = mount() else { return };
+    unmount(mount.dir.path(), Unmount::Idle).unwrap();
+    mount.session.take().unwrap().join();
+    mount.memory.ended.wait_for(1);
+}
+
+#[test]
+fn a_mount_in_use_is_unmounted_lazily_only() {
+    let Some(mut mount) = mount() else { return };
+    fs::write(mount.path("f"), b"x").unwrap();
+    let open = fs::File::open(mount.path("f")).unwrap();
+    let session = mount.session.take().unwrap();
+    assert!(matches!(
+        session.unmount(Unmount::Idle),
+        Err(UnmountError::Busy(_))
+    ));
+    session.unmount(Unmount::Detach).unwrap();
+    assert!(matches!(
+        unmount(session.path(), Unmount::Idle),
+        Err(UnmountError::NotMounted(_))
+    ));
+    assert_eq!(
+        std::io::read_to_string(&open).unwrap(),
+        "x",
+        "whoever has it open goes on"
+    );
+    session.unmount(Unmount::Idle).unwrap();
+    drop(open);
+    session.join();
+    mount.memory.ended.wait_for(1);
+}
+
+#[test]
+fn a_second_mount_on_the_same_place_is_refused() {
+    let Some(mut mount) = mount() else { return };
+    let second = Session::mount(&Options::default(), mount.dir.path(), mount.memory.clone());
+    assert!(matches!(second, Err(MountError::Busy(_))), "{second:?}");
+    mount.unmount();
+}
+
+#[test]
+fn a_read_only_mount_refuses_changes() {
+    let Some(mut mount) = Mount::with(&Options {
+        read_only: true,
+        ..Options::default()
+    }) else {
+        return;
+    };
+    assert_eq!(
+        fs::write(mount.path("f"), b"").unwrap_err().kind(),
+        ErrorKind::ReadOnlyFilesystem
+    );
+    mount.unmount();
+}
+
+#[test]
+fn the_list_of_mounts_shows_the_source_and_the_type_as_given() {
+    let options = Options {
+        source: "a drive, with@main".into(),
+        subtype: "tenure".into(),
+        ..Options::default()
+    };
+    let Some(mut mount) = Mount::with(&options) else {
+        return;
+    };
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let line = mounts
+        .lines()
+        .find(|line| line.contains(mount.dir.path().to_str().unwrap()))
+        .unwrap();
+    assert!(
+        line.contains(r" - fuse.tenure a\040drive,\040with@main "),
+        "{line}"
+    );
+    mount.unmount();
+}
+
+#[test]
+fn the_read_ahead_is_set() {
+    let Some(mut mount) = Mount::with(&Options {
+        read_ahead_kib: Some(1024),
+        ..Options::default()
+    }) else {
+        return;
+    };
+    let device = fs::metadata(mount.dir.path()).unwrap().dev();
+    let file = format!(
+        "/sys/class/bdi/{}:{}/read_ahead_kb",
+        libc::major(device),
+        libc::minor(device)
+    );
+    assert_eq!(fs::read_to_string(file).unwrap().trim(), "1024");
     mount.unmount();
 }
