@@ -1,5 +1,8 @@
-//! A client as a Linux file system.
+//! A client as a Linux file system: `kernel` speaks FUSE, `ops` translates its requests into calls of a held branch.
 //!
-//! `kernel` speaks the FUSE protocol with the kernel and knows nothing of drives.
+//! No rule lives here: what a request means is decided in `core`, by way of the client.
 
 pub mod kernel;
+mod ops;
+
+pub use ops::{Attached, Mount, Options, Unmounted};

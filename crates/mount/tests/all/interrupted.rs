@@ -66,11 +66,10 @@ fn a_signal_gives_eintr_to_a_waiting_call() {
         fs::metadata(path)
     });
     mount.memory.waited.wait_for(1);
+    let handle = receive.recv().unwrap();
     // SAFETY: the thread waits in its call, so that its handle is valid.
-    assert_eq!(
-        unsafe { libc::pthread_kill(receive.recv().unwrap(), libc::SIGUSR1) },
-        0
-    );
+    let sent = unsafe { libc::pthread_kill(handle, libc::SIGUSR1) };
+    assert_eq!(sent, 0);
     let error = thread.join().unwrap().unwrap_err();
     assert_eq!(error.raw_os_error(), Some(libc::EINTR));
     mount.unmount();

@@ -1,0 +1,285 @@
+//! A held branch as a file system of this machine: each request becomes a call of the client, each outcome an answer.
+//!
+//! Invariant: a lookup is counted before the kernel hears of it, and an inode without entries lives until the last
+//! of its lookups is taken back.
+
+mod attribute;
+mod content;
+mod directory;
+mod entry;
+mod hidden;
+mod known;
+mod mounted;
+mod waiting;
+mod xattr;
+
+pub use mounted::{Attached, Mount, Options, Unmounted};
+
+use crate::kernel::{self, Errno, FOREVER, Filesystem, InitFlags, Negotiated, Notifier, Operation, Reply, Request, Wanted};
+use hidden::Hidden;
+use known::Known;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tenure_client::{Branch, Error};
+use tenure_model::{Attr, Clock, Ino, Name, Refusal};
+
+/// What is asked of the kernel: every cache and no request that it can do without.
+const WANTED: [InitFlags; 14] = [
+    InitFlags::ASYNC_READ,
+    InitFlags::BIG_WRITES,
+    InitFlags::DONT_MASK,
+    InitFlags::DO_READDIRPLUS,
+    InitFlags::READDIRPLUS_AUTO,
+    InitFlags::ASYNC_DIO,
+    InitFlags::NO_OPEN_SUPPORT,
+    InitFlags::PARALLEL_DIROPS,
+    InitFlags::HANDLE_KILLPRIV_V2,
+    InitFlags::MAX_PAGES,
+    InitFlags::CACHE_SYMLINKS,
+    InitFlags::NO_OPENDIR_SUPPORT,
+    InitFlags::SETXATTR_EXT,
+    InitFlags::INIT_EXT,
+];
+
+/// What a request has become.
+type Answered = Result<(), Error>;
+
+/// The file system that the kernel talks to.
+pub(crate) struct Served {
+    branch: Arc<Branch>,
+    clock: Arc<dyn Clock>,
+    known: Known,
+    hidden: Hidden,
+    settings: Settings,
+    requests: Requests,
+    notifier: Mutex<Option<Notifier>>,
+    on_end: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+/// How a branch is served.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    /// Whether the kernel checks permissions and obeys access control lists.
+    pub(crate) kernel_checks: bool,
+    /// How long the kernel may answer by itself.
+    pub(crate) ttl: Duration,
+}
+
+/// Counts requests by what they ask.
+#[derive(Default)]
+struct Requests([AtomicU64; NAMES.len()]);
+
+const NAMES: [&str; 40] = [
+    "lookup", "getattr", "setattr", "readlink", "symlink", "mknod", "mkdir", "tmpfile", "unlink", "rmdir", "rename",
+    "link", "open", "create", "read", "write", "statfs", "flush", "release", "fsync", "opendir", "readdir",
+    "readdirplus", "releasedir", "fsyncdir", "setxattr", "getxattr", "listxattr", "removexattr", "access", "getlk",
+    "setlk", "fallocate", "lseek", "copy_file_range", "statx", "syncfs", "ioctl", "poll", "other",
+];
+
+impl Served {
+    fn wanted_flags(&self) -> InitFlags {
+        let acl = if self.settings.kernel_checks { InitFlags::POSIX_ACL } else { InitFlags::NONE };
+        WANTED.into_iter().fold(acl, |all, flag| all | flag)
+    }
+
+    /// Returns how many requests of each kind there were.
+    pub(crate) fn requests(&self) -> BTreeMap<String, u64> {
+        let counts = NAMES.iter().zip(&self.requests.0).map(|(name, count)| (*name, count.load(Ordering::Relaxed)));
+        counts.filter(|(_, count)| *count > 0).map(|(name, count)| (name.to_owned(), count)).collect()
+    }
+
+    /// Returns the entry that tells the kernel of an inode; it counts as a lookup.
+    fn entry(&self, ino: Ino, attr: &Attr) -> kernel::Entry {
+        self.known.add(ino);
+        self.entry_uncounted(ino, attr)
+    }
+
+    fn entry_uncounted(&self, ino: Ino, attr: &Attr) -> kernel::Entry {
+        kernel::Entry {
+            nodeid: ino.0,
+            generation: 0,
+            entry_ttl: self.settings.ttl,
+            attr_ttl: self.settings.ttl,
+            attr: attribute::stat(ino, attr),
+        }
+    }
+
+    /// Drops an inode that lost its last entry, unless the kernel knows it: then it waits for the kernel to forget it.
+    fn unlinked(&self, orphan: Option<Ino>) {
+        if let Some(ino) = orphan.filter(|ino| !self.known.orphan(*ino)) {
+            self.drop_orphan(ino);
+        }
+    }
+
+    fn drop_orphan(&self, ino: Ino) {
+        if let Err(error) = self.branch.drop_orphan(ino) {
+            // It is dropped when the branch is given back.
+            tracing::debug!(%ino, %error, "an unlinked inode stays for now");
+        }
+    }
+
+    fn dispatch(&self, request: &Request<'_>, reply: Reply) {
+        let ino = Ino(request.nodeid);
+        let reply = match self.hidden.answer(request, reply) {
+            Some(reply) => reply,
+            None => return,
+        };
+        match &request.operation {
+            Operation::Lookup { name } => self.lookup(ino, name, reply),
+            Operation::Getattr { .. } => self.getattr(ino, reply),
+            Operation::Setattr(setattr) => self.setattr(ino, setattr, reply),
+            Operation::Readlink => self.readlink(ino, reply),
+            Operation::Symlink { name, target } => self.symlink(request, name, target, reply),
+            Operation::Mknod { name, mode, rdev, umask } => self.mknod(request, name, (*mode, *umask, *rdev), reply),
+            Operation::Mkdir { name, mode, umask } => self.mkdir(request, name, (*mode, *umask), reply),
+            Operation::Tmpfile { mode, umask, .. } => self.tmpfile(request, (*mode, *umask), reply),
+            Operation::Unlink { name } => self.unlink(ino, name, reply),
+            Operation::Rmdir { name } => self.rmdir(ino, name, reply),
+            Operation::Rename { name, new_parent, new_name, flags } => {
+                self.rename((ino, name), (Ino(*new_parent), new_name), *flags, reply);
+            }
+            Operation::Link { ino: of, name } => self.link(Ino(*of), ino, name, reply),
+            Operation::Read { offset, size, .. } => self.read(ino, *offset, *size, reply),
+            Operation::Write { offset, data, write_flags, .. } => {
+                self.write(ino, *offset, *data, write_flags.kill_suidgid, reply);
+            }
+            Operation::Statfs => self.statfs(reply),
+            Operation::Fsync { .. } | Operation::Fsyncdir { .. } => self.fsync(ino, reply),
+            Operation::Syncfs => self.syncfs(reply),
+            Operation::Readdir { offset, size, .. } => self.readdir(ino, *offset, *size, reply),
+            Operation::Readdirplus { offset, size, .. } => self.readdirplus(ino, *offset, *size, reply),
+            Operation::Setxattr { name, value, flags, acl_kill_sgid } => {
+                self.setxattr(ino, name, value, (*flags, *acl_kill_sgid), reply);
+            }
+            Operation::Getxattr { name, size } => self.getxattr(ino, name, *size, reply),
+            Operation::Listxattr { size } => self.listxattr(ino, *size, reply),
+            Operation::Removexattr { name } => self.removexattr(ino, name, reply),
+            Operation::Access { mask } => self.access(ino, *mask, reply),
+            Operation::Fallocate { offset, length, mode, .. } => self.fallocate(ino, (*offset, *length), *mode, reply),
+            Operation::Lseek { offset, whence, .. } => self.lseek(ino, *offset, *whence, reply),
+            Operation::CopyFileRange { offset, to, to_offset, length, wide, .. } => {
+                self.copy((ino, *offset), (Ino(*to), *to_offset), *length, *wide, reply);
+            }
+            Operation::Statx { .. } => self.statx(ino, reply),
+            Operation::Release { .. } | Operation::Releasedir { .. } | Operation::Destroy => reply.ok(),
+            // Files are not opened here: the kernel then neither asks again nor tells of closing. Locks of a branch that
+            // is held whole are the kernel's own.
+            Operation::Open { .. }
+            | Operation::Opendir { .. }
+            | Operation::Create { .. }
+            | Operation::Flush { .. }
+            | Operation::Getlk { .. }
+            | Operation::Setlk { .. }
+            | Operation::Ioctl { .. }
+            | Operation::Poll { .. }
+            | Operation::Bmap { .. }
+            | Operation::Unknown { .. } => reply.error(Errno::NOSYS),
+        }
+    }
+}
+
+impl Filesystem for Served {
+    fn wanted(&self) -> Wanted {
+        Wanted { flags: self.wanted_flags(), ..Wanted::default() }
+    }
+
+    fn ready(&self, _negotiated: &Negotiated, notifier: Notifier) {
+        *self.notifier.lock() = Some(notifier);
+    }
+
+    fn handle(&self, request: Request<'_>, reply: Reply) {
+        self.requests.0[kind(&request.operation)].fetch_add(1, Ordering::Relaxed);
+        self.dispatch(&request, reply);
+    }
+
+    fn forget(&self, ino: u64, lookups: u64) {
+        if self.hidden.forget(ino) {
+            return;
+        }
+        if self.known.forget(Ino(ino), lookups) {
+            self.drop_orphan(Ino(ino));
+        }
+    }
+
+    fn bug(&self) {
+        tracing::error!("a request could not be answered because of a bug; please report what stands above");
+    }
+
+    fn ended(&self) {
+        if let Some(on_end) = self.on_end.lock().take() {
+            on_end();
+        }
+    }
+}
+
+fn kind(operation: &Operation<'_>) -> usize {
+    match operation {
+        Operation::Lookup { .. } => 0,
+        Operation::Getattr { .. } => 1,
+        Operation::Setattr(_) => 2,
+        Operation::Readlink => 3,
+        Operation::Symlink { .. } => 4,
+        Operation::Mknod { .. } => 5,
+        Operation::Mkdir { .. } => 6,
+        Operation::Tmpfile { .. } => 7,
+        Operation::Unlink { .. } => 8,
+        Operation::Rmdir { .. } => 9,
+        Operation::Rename { .. } => 10,
+        Operation::Link { .. } => 11,
+        Operation::Open { .. } => 12,
+        Operation::Create { .. } => 13,
+        Operation::Read { .. } => 14,
+        Operation::Write { .. } => 15,
+        Operation::Statfs => 16,
+        Operation::Flush { .. } => 17,
+        Operation::Release { .. } => 18,
+        Operation::Fsync { .. } => 19,
+        Operation::Opendir { .. } => 20,
+        Operation::Readdir { .. } => 21,
+        Operation::Readdirplus { .. } => 22,
+        Operation::Releasedir { .. } => 23,
+        Operation::Fsyncdir { .. } => 24,
+        Operation::Setxattr { .. } => 25,
+        Operation::Getxattr { .. } => 26,
+        Operation::Listxattr { .. } => 27,
+        Operation::Removexattr { .. } => 28,
+        Operation::Access { .. } => 29,
+        Operation::Getlk { .. } => 30,
+        Operation::Setlk { .. } => 31,
+        Operation::Fallocate { .. } => 32,
+        Operation::Lseek { .. } => 33,
+        Operation::CopyFileRange { .. } => 34,
+        Operation::Statx { .. } => 35,
+        Operation::Syncfs => 36,
+        Operation::Ioctl { .. } => 37,
+        Operation::Poll { .. } => 38,
+        Operation::Bmap { .. } | Operation::Destroy | Operation::Unknown { .. } => 39,
+    }
+}
+
+/// Returns the errno that a program sees.
+fn errno(error: &Error) -> Errno {
+    Errno::from_raw_os_error(error.errno())
+}
+
+/// Answers with what `then` makes of a success, or with the error.
+fn answer<T>(reply: Reply, outcome: Result<T, Error>, then: impl FnOnce(Reply, T)) {
+    match outcome {
+        Ok(value) => then(reply, value),
+        Err(error) => reply.error(errno(&error)),
+    }
+}
+
+fn name(bytes: &[u8]) -> Result<Name, Error> {
+    Name::parse(bytes).map_err(Error::Refused)
+}
+
+fn invalid() -> Error {
+    Error::Refused(Refusal::InvalidArgument)
+}
+
+/// The caches of a branch that is held whole need no end: whatever changes it goes through this mount.
+pub(crate) const TTL_EXCLUSIVE: Duration = FOREVER;

@@ -1,0 +1,115 @@
+//! Names: looked up, made, linked, moved and removed.
+
+use super::{Served, answer, invalid, name};
+use crate::kernel::{Entry, Opened, Reply, Request};
+use tenure_client::{Error, Outcome};
+use tenure_model::attr::MODE_BITS;
+use tenure_model::{Attr, Ino, Kind, NewNode, Refusal, RenameMode};
+
+const RENAME_NOREPLACE: u32 = 1;
+const RENAME_EXCHANGE: u32 = 2;
+const RENAME_WHITEOUT: u32 = 4;
+
+impl Served {
+    pub(super) fn lookup(&self, parent: Ino, bytes: &[u8], reply: Reply) {
+        match name(bytes).and_then(|name| self.branch.lookup(parent, &name)) {
+            Err(Error::Refused(Refusal::NotFound)) => reply.entry(&Entry::negative(self.settings.ttl)),
+            found => answer(reply, found, |reply, (ino, attr)| reply.entry(&self.entry(ino, &attr))),
+        }
+    }
+
+    pub(super) fn mknod(
+        &self,
+        request: &Request<'_>,
+        name: &[u8],
+        (mode, umask, rdev): (u32, u32, u32),
+        reply: Reply,
+    ) {
+        let kind = Kind::of(mode).filter(|kind| !matches!(kind, Kind::Directory | Kind::Symlink));
+        let node = kind.map(|kind| NewNode { rdev, ..node(request, kind, mode, umask) });
+        self.create(request, name, node.ok_or(invalid()), reply);
+    }
+
+    pub(super) fn mkdir(&self, request: &Request<'_>, name: &[u8], (mode, umask): (u32, u32), reply: Reply) {
+        self.create(request, name, Ok(node(request, Kind::Directory, mode, umask)), reply);
+    }
+
+    pub(super) fn symlink(&self, request: &Request<'_>, name: &[u8], target: &[u8], reply: Reply) {
+        let node = NewNode { target: target.into(), ..node(request, Kind::Symlink, 0o777, 0) };
+        self.create(request, name, Ok(node), reply);
+    }
+
+    fn create(&self, request: &Request<'_>, bytes: &[u8], node: Result<NewNode, Error>, reply: Reply) {
+        let made = node.and_then(|node| self.branch.create(Ino(request.nodeid), &name(bytes)?, &node));
+        self.answer_entry(reply, made);
+    }
+
+    fn answer_entry(&self, reply: Reply, made: Result<(Ino, Attr), Error>) {
+        answer(reply, made, |reply, (ino, attr)| reply.entry(&self.entry(ino, &attr)));
+    }
+
+    pub(super) fn tmpfile(&self, request: &Request<'_>, (mode, umask): (u32, u32), reply: Reply) {
+        let made = self.branch.create_unnamed(Ino(request.nodeid), &node(request, Kind::File, mode, umask));
+        answer(reply, made, |reply, (ino, attr)| {
+            let entry = self.entry(ino, &attr);
+            self.known.orphan(ino);
+            reply.create(&entry, Opened::default());
+        });
+    }
+
+    pub(super) fn link(&self, ino: Ino, parent: Ino, bytes: &[u8], reply: Reply) {
+        let linked = name(bytes).and_then(|name| self.branch.link(ino, parent, &name));
+        self.answer_entry(
+            reply,
+            linked.map(|attr| {
+                self.known.adopt(ino);
+                (ino, attr)
+            }),
+        );
+    }
+
+    pub(super) fn unlink(&self, parent: Ino, bytes: &[u8], reply: Reply) {
+        self.answer_removed(reply, name(bytes).and_then(|name| self.branch.unlink(parent, &name)));
+    }
+
+    pub(super) fn rmdir(&self, parent: Ino, bytes: &[u8], reply: Reply) {
+        self.answer_removed(reply, name(bytes).and_then(|name| self.branch.rmdir(parent, &name)));
+    }
+
+    pub(super) fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), flags: u32, reply: Reply) {
+        let mode = match flags {
+            0 => Ok(RenameMode::Replace),
+            RENAME_NOREPLACE => Ok(RenameMode::NoReplace),
+            RENAME_EXCHANGE => Ok(RenameMode::Exchange),
+            RENAME_WHITEOUT => Ok(RenameMode::Whiteout(Ino(0))),
+            _ => Err(invalid()),
+        };
+        let renamed = mode.and_then(|mode| {
+            self.branch.rename((from.0, &name(from.1)?), (to.0, &name(to.1)?), mode)
+        });
+        self.answer_removed(reply, renamed);
+    }
+
+    fn answer_removed(&self, reply: Reply, removed: Result<Outcome, Error>) {
+        answer(reply, removed, |reply, outcome| {
+            self.unlinked(outcome.orphan);
+            reply.ok();
+        });
+    }
+
+    pub(super) fn readlink(&self, ino: Ino, reply: Reply) {
+        answer(reply, self.branch.target(ino), |reply, target| reply.data(&target));
+    }
+}
+
+fn node(request: &Request<'_>, kind: Kind, mode: u32, umask: u32) -> NewNode {
+    NewNode {
+        kind,
+        mode: mode & MODE_BITS,
+        umask,
+        uid: request.uid,
+        gid: request.gid,
+        rdev: 0,
+        target: Box::default(),
+    }
+}

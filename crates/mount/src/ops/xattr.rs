@@ -1,0 +1,64 @@
+//! Extended attributes.
+
+use super::{Served, answer, invalid};
+use crate::kernel::{Errno, Reply};
+use tenure_client::Error;
+use tenure_model::attr::SETGID;
+use tenure_model::{AttrChange, Ino, XattrMode, XattrName};
+
+const XATTR_CREATE: u32 = 1;
+const XATTR_REPLACE: u32 = 2;
+
+impl Served {
+    pub(super) fn setxattr(
+        &self,
+        ino: Ino,
+        name: &[u8],
+        value: &[u8],
+        (flags, acl_kill_sgid): (u32, bool),
+        reply: Reply,
+    ) {
+        let mode = match flags {
+            0 => Ok(XattrMode::Set),
+            XATTR_CREATE => Ok(XattrMode::Create),
+            XATTR_REPLACE => Ok(XattrMode::Replace),
+            _ => Err(invalid()),
+        };
+        let set = mode.and_then(|mode| {
+            self.branch.set_xattr(ino, xattr_name(name)?, value, mode)?;
+            if acl_kill_sgid { self.drop_setgid(ino) } else { Ok(()) }
+        });
+        answer(reply, set, |reply, ()| reply.ok());
+    }
+
+    fn drop_setgid(&self, ino: Ino) -> Result<(), Error> {
+        let mode = Some(self.branch.attr(ino)?.mode & !SETGID);
+        self.branch.set_attr(ino, &AttrChange { mode, ..AttrChange::default() }).map(drop)
+    }
+
+    pub(super) fn getxattr(&self, ino: Ino, name: &[u8], size: u32, reply: Reply) {
+        answer(reply, self.branch.xattr(ino, name), |reply, value| answer_sized(reply, &value, size));
+    }
+
+    pub(super) fn listxattr(&self, ino: Ino, size: u32, reply: Reply) {
+        answer(reply, self.branch.xattrs(ino), |reply, names| answer_sized(reply, &names, size));
+    }
+
+    pub(super) fn removexattr(&self, ino: Ino, name: &[u8], reply: Reply) {
+        let removed = xattr_name(name).and_then(|name| self.branch.remove_xattr(ino, name));
+        answer(reply, removed, |reply, ()| reply.ok());
+    }
+}
+
+/// Answers with the bytes, or with how many there are where the caller asks for that.
+fn answer_sized(reply: Reply, bytes: &[u8], size: u32) {
+    match size as usize {
+        0 => reply.xattr_size(bytes.len() as u32),
+        size if bytes.len() > size => reply.error(Errno::RANGE),
+        _ => reply.data(bytes),
+    }
+}
+
+fn xattr_name(bytes: &[u8]) -> Result<XattrName, Error> {
+    XattrName::parse(bytes).map_err(Error::Refused)
+}
