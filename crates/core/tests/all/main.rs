@@ -1,0 +1,3 @@
+//! The room `core`, tried from outside.
+
+mod tree;
