@@ -147,3 +147,18 @@ impl Counts {
         self.puts + self.gets + self.lists + self.deletes + self.writes + self.syncs
     }
 }
+
+/// Says that an object is missing or too short.
+pub(crate) fn missing_or_short(key: &Key) -> Failure {
+    Failure::Corrupt(format!("{key}: it is missing or too short"))
+}
+
+/// Returns what stands directly below `under` in keys that begin with it, in byte order.
+pub(crate) fn children_of(under: &str, keys: &[Key]) -> Vec<String> {
+    let rest = keys.iter().map(|key| &key.as_str()[under.len()..]);
+    let first = rest.map(|rest| rest.split('/').next().expect("a split has a first part"));
+    let mut names: Vec<String> = first.map(str::to_owned).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}

@@ -6,6 +6,7 @@
 
 use crate::bucket::OpenError;
 use crate::key::Key;
+use std::io::IoSliceMut;
 use std::sync::Arc;
 use tenure_model::Failure;
 
@@ -41,8 +42,8 @@ pub trait DiskFile: Send + Sync {
     /// Writes bytes at an offset; they are durable when this returns (nothing is said of other writes).
     fn write_durably(&self, offset: u64, bytes: &[u8]) -> Result<(), Failure>;
 
-    /// Fills `into` from an offset; a file that is too short is corrupt.
-    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<(), Failure>;
+    /// Fills `parts`, one behind the other, from an offset; a file that is too short is corrupt.
+    fn read_parts(&self, offset: u64, parts: &mut [IoSliceMut<'_>]) -> Result<(), Failure>;
 
     /// Makes all that was written durable.
     fn sync(&self) -> Result<(), Failure>;
@@ -58,6 +59,11 @@ pub trait DiskFile: Send + Sync {
 
     /// Returns the file's length.
     fn len(&self) -> Result<u64, Failure>;
+
+    /// Fills `into` from an offset; a file that is too short is corrupt.
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<(), Failure> {
+        self.read_parts(offset, &mut [IoSliceMut::new(into)])
+    }
 
     /// Tells whether the file has no bytes.
     fn is_empty(&self) -> Result<bool, Failure> {

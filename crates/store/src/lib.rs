@@ -9,6 +9,9 @@ pub mod key;
 pub mod bucket;
 pub mod disk;
 
+pub mod marker;
+
+pub mod faulty;
 pub mod folder;
 pub mod memory;
 
@@ -16,6 +19,7 @@ pub mod pack;
 
 pub use bucket::{Bucket, Counts, OpenError, Put, Requests};
 pub use disk::{Disk, DiskFile, Lock};
+pub use faulty::FaultyBucket;
 pub use folder::FolderBucket;
 pub use key::Key;
 pub use memory::MemoryBucket;

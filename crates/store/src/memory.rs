@@ -1,74 +1,172 @@
-//! A bucket in memory, for tests and the simulator: the same promises, and a disk that can lose power.
+//! A bucket in memory, for tests and the simulator: the same promises as a folder, and a disk that can lose power.
+//!
+//! Invariant: an object is durable when its put returns; a file keeps what was synced through every power loss.
 
-use crate::bucket::{Bucket, Put, Requests};
+mod disk;
+mod file;
+
+use crate::bucket::{Bucket, Put, RequestKind, Requests, children_of, missing_or_short};
 use crate::disk::Disk;
 use crate::key::Key;
+use crate::marker;
+use disk::MemoryDisk;
+use file::MemoryFile;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::io::IoSliceMut;
 use std::sync::Arc;
 use tenure_model::Failure;
 
 /// A bucket in memory. Clones share it.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct MemoryBucket {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
     requests: Arc<Requests>,
+    disk: Arc<MemoryDisk>,
+}
+
+/// What the bucket and its disk share: objects and files stand under the same keys.
+#[derive(Default)]
+struct Contents {
+    files: BTreeMap<Key, Arc<MemoryFile>>,
+    locks: BTreeMap<Key, String>,
+}
+
+impl Default for MemoryBucket {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl MemoryBucket {
-    /// Returns an empty bucket that carries the marker of one.
+    /// Returns a bucket that holds its marker and nothing else.
     pub fn new() -> Self {
-        Self::default()
+        let marker = MemoryFile::durable(marker::text().into_bytes());
+        Self::holding(Contents {
+            files: BTreeMap::from([(marker::key(), Arc::new(marker))]),
+            locks: BTreeMap::new(),
+        })
     }
 
-    /// Returns a bucket that holds what a disk holds after the power failed now: of each file, what was synced
+    /// Returns a bucket that holds what a disk holds after the power failed now: of each file what was synced,
     /// and a part, chosen by `seed`, of what was not.
-    pub fn after_power_loss(&self, _seed: u64) -> Self {
-        todo!()
+    pub fn after_power_loss(&self, seed: u64) -> Self {
+        let contents = self.inner.disk.contents.lock();
+        let files = contents.files.iter().zip(0..).map(|((key, file), number)| {
+            let seed = seed.wrapping_add(number);
+            (key.clone(), Arc::new(file.after_power_loss(seed)))
+        });
+        Self::holding(Contents {
+            files: files.collect(),
+            locks: BTreeMap::new(),
+        })
     }
 
-    /// Returns a bucket that holds what this one does now: what another process sees after this one was killed.
+    /// Returns a bucket that holds what this one does now: what another process finds after this one was killed.
     pub fn copy(&self) -> Self {
-        todo!()
+        let contents = self.inner.disk.contents.lock();
+        let files = contents.files.iter();
+        Self::holding(Contents {
+            files: files
+                .map(|(key, file)| (key.clone(), Arc::new(file.copy())))
+                .collect(),
+            locks: BTreeMap::new(),
+        })
+    }
+
+    /// Overwrites an object's or a file's bytes, as a failing disk would. Returns whether there is one.
+    pub fn damage(&self, key: &Key, change: impl FnOnce(&mut Vec<u8>)) -> bool {
+        let file = self.file(key);
+        if let Some(file) = &file {
+            file.damage(change);
+        }
+        file.is_some()
+    }
+
+    /// Makes the disk hold no more than `bytes` in all; `None` lifts the bound.
+    pub fn limit_space(&self, bytes: Option<u64>) {
+        *self.inner.disk.limit.lock() = bytes;
+    }
+
+    fn holding(contents: Contents) -> Self {
+        let requests = Arc::new(Requests::default());
+        let disk = Arc::new(MemoryDisk::new(contents, requests.clone()));
+        Self {
+            inner: Arc::new(Inner { requests, disk }),
+        }
+    }
+
+    fn file(&self, key: &Key) -> Option<Arc<MemoryFile>> {
+        self.inner.disk.contents.lock().files.get(key).cloned()
+    }
+
+    fn count(&self, kind: RequestKind) {
+        self.inner.requests.count(kind);
     }
 }
 
 impl Bucket for MemoryBucket {
-    fn put_if_absent(&self, _key: &Key, _bytes: &[u8]) -> Result<Put, Failure> {
-        todo!()
+    fn put_if_absent(&self, key: &Key, bytes: &[u8]) -> Result<Put, Failure> {
+        self.count(RequestKind::Put);
+        self.inner.disk.check_room(bytes.len() as u64)?;
+        Ok(match self.inner.disk.contents.lock().files.entry(key.clone()) {
+            Entry::Occupied(_) => Put::Exists,
+            Entry::Vacant(free) => {
+                free.insert(Arc::new(MemoryFile::durable(bytes.to_vec())));
+                Put::Created
+            }
+        })
     }
 
-    fn get(&self, _key: &Key) -> Result<Option<Vec<u8>>, Failure> {
-        todo!()
+    fn get(&self, key: &Key) -> Result<Option<Vec<u8>>, Failure> {
+        self.count(RequestKind::Get);
+        Ok(self.file(key).map(|file| file.bytes()))
     }
 
-    fn get_parts(&self, _key: &Key, _offset: u64, _parts: &mut [IoSliceMut<'_>]) -> Result<(), Failure> {
-        todo!()
+    fn get_parts(&self, key: &Key, offset: u64, parts: &mut [IoSliceMut<'_>]) -> Result<(), Failure> {
+        self.count(RequestKind::Get);
+        let file = self.file(key).ok_or_else(|| missing_or_short(key))?;
+        file.read_parts(offset, parts)
+            .ok_or_else(|| missing_or_short(key))
     }
 
-    fn size(&self, _key: &Key) -> Result<Option<u64>, Failure> {
-        todo!()
+    fn size(&self, key: &Key) -> Result<Option<u64>, Failure> {
+        self.count(RequestKind::Get);
+        Ok(self.file(key).map(|file| file.len()))
     }
 
-    fn list(&self, _under: &str) -> Result<Vec<Key>, Failure> {
-        todo!()
+    fn list(&self, under: &str) -> Result<Vec<Key>, Failure> {
+        self.count(RequestKind::List);
+        let contents = self.inner.disk.contents.lock();
+        let keys = contents.files.keys();
+        Ok(keys
+            .filter(|key| key.as_str().starts_with(under))
+            .cloned()
+            .collect())
     }
 
-    fn children(&self, _under: &str) -> Result<Vec<String>, Failure> {
-        todo!()
+    fn children(&self, under: &str) -> Result<Vec<String>, Failure> {
+        Ok(children_of(under, &self.list(under)?))
     }
 
-    fn delete(&self, _key: &Key) -> Result<(), Failure> {
-        todo!()
+    fn delete(&self, key: &Key) -> Result<(), Failure> {
+        self.count(RequestKind::Delete);
+        self.inner.disk.contents.lock().files.remove(key);
+        Ok(())
     }
 
     fn requests(&self) -> &Requests {
-        &self.requests
+        &self.inner.requests
     }
 
     fn disk(&self) -> Option<Arc<dyn Disk>> {
-        todo!()
+        Some(self.inner.disk.clone())
     }
 
     fn describe(&self) -> String {
-        "a bucket in memory".to_owned()
+        "the bucket in memory".to_owned()
     }
 }

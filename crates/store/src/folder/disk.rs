@@ -1,0 +1,136 @@
+//! The files of a folder bucket that grow in place, and its locks.
+
+use super::file::FolderFile;
+use super::temporary::rename_if_absent;
+use super::tree::Tree;
+use crate::bucket::{OpenError, Requests};
+use crate::disk::{Disk, DiskFile, Lock, Space};
+use crate::key::Key;
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use tenure_model::{Failure, Refusal};
+
+/// Bytes of a holder's words that are shown to whom the lock is refused.
+const HOLDER_LEN_MAX: u64 = 500;
+/// Times that a folder is made again because another process removed it, empty, meanwhile.
+const TRIES_MAX: usize = 8;
+
+/// The disk of a folder bucket.
+pub(super) struct FolderDisk {
+    tree: Arc<Tree>,
+    requests: Arc<Requests>,
+}
+
+impl FolderDisk {
+    pub(super) fn new(tree: Arc<Tree>, requests: Arc<Requests>) -> Self {
+        Self { tree, requests }
+    }
+
+    fn opened(&self, key: &Key, plain: OwnedFd) -> Result<Arc<dyn DiskFile>, Failure> {
+        // A file system without O_DIRECT refuses to open; then everything goes through the kernel's cache.
+        let direct = self
+            .tree
+            .open_file(key, OFlags::RDWR | OFlags::DIRECT)
+            .unwrap_or(None);
+        let file = FolderFile::new(
+            key.clone(),
+            plain,
+            direct,
+            self.tree.clone(),
+            self.requests.clone(),
+        );
+        Ok(Arc::new(file))
+    }
+
+    /// Creates or opens a file in a folder that is made for it.
+    fn open_in_parent(&self, key: &Key, flags: OFlags) -> Result<OwnedFd, Failure> {
+        let flags = flags | OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
+        for _ in 0..TRIES_MAX {
+            let folder = self.tree.make_parent(key)?;
+            match rustix::fs::openat(&*folder, key.file_name(), flags, Mode::from_raw_mode(0o644)) {
+                Ok(file) => {
+                    rustix::fs::fsync(&*folder)
+                        .map_err(|errno| self.tree.failed("sync the folder of", key, errno))?;
+                    return Ok(file);
+                }
+                Err(Errno::NOENT) => self.tree.forget_folders(),
+                Err(errno) => return Err(self.tree.failed("create", key, errno)),
+            }
+        }
+        Err(self.tree.failed("create", key, Errno::NOENT))
+    }
+}
+
+impl Disk for FolderDisk {
+    fn create(&self, key: &Key) -> Result<Arc<dyn DiskFile>, Failure> {
+        let plain = self.open_in_parent(key, OFlags::EXCL)?;
+        self.opened(key, plain)
+    }
+
+    fn open(&self, key: &Key) -> Result<Option<Arc<dyn DiskFile>>, Failure> {
+        let plain = self.tree.open_file(key, OFlags::RDWR)?;
+        plain.map(|plain| self.opened(key, plain)).transpose()
+    }
+
+    fn rename(&self, from: &Key, to: &Key) -> Result<(), Failure> {
+        let folder = self.tree.make_parent(to)?;
+        rename_if_absent(&self.tree, from.as_str(), to.as_str())
+            .map_err(|errno| self.tree.failed(&format!("rename {from} to"), to, errno))?;
+        rustix::fs::fsync(&*folder)
+            .map_err(|errno| Failure::Unknown(self.tree.failed("sync the folder of", to, errno).to_string()))
+    }
+
+    fn remove(&self, key: &Key) -> Result<(), Failure> {
+        self.tree.remove(key)
+    }
+
+    fn lock(&self, key: &Key, holder: &str) -> Result<Lock, OpenError> {
+        let file = self.open_in_parent(key, OFlags::empty())?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Err(held(file).into()),
+            Err(errno) => return Err(self.tree.failed("lock", key, errno).into()),
+        }
+        let noted =
+            rustix::fs::ftruncate(&file, 0).and_then(|()| rustix::io::write(&file, holder.as_bytes()));
+        noted.map_err(|errno| self.tree.failed("write", key, errno))?;
+        Ok(Lock::new(Held { file }))
+    }
+
+    fn space(&self) -> Result<Space, Failure> {
+        let stat = rustix::fs::fstatvfs(self.tree.root())
+            .map_err(|errno| self.tree.failed("ask the size of", &"", errno))?;
+        Ok(Space {
+            total: stat.f_blocks * stat.f_frsize,
+            free: stat.f_bavail * stat.f_frsize,
+        })
+    }
+}
+
+/// A lock, given back when its file is closed.
+struct Held {
+    file: OwnedFd,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // The words are for people only; a lock that names an old holder is still free.
+        let _ = rustix::fs::ftruncate(&self.file, 0);
+    }
+}
+
+fn held(file: OwnedFd) -> Refusal {
+    let mut by = String::new();
+    // Words that cannot be read leave the refusal without a name.
+    let _ = std::fs::File::from(file)
+        .take(HOLDER_LEN_MAX)
+        .read_to_string(&mut by);
+    let by = match by.trim() {
+        "" => "another process".to_owned(),
+        words => words.to_owned(),
+    };
+    Refusal::Held { by }
+}

@@ -1,0 +1,289 @@
+//! The folder itself: finding, making, listing and removing what is in it, by key.
+//!
+//! Invariant: a folder that `make_parent` returned has a durable name, and so has every folder above it.
+
+use super::failure::failed;
+use crate::bucket::missing_or_short;
+use crate::key::Key;
+use parking_lot::Mutex;
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::io::{Errno, retry_on_intr};
+use std::collections::HashMap;
+use std::fmt::Display;
+use std::io::IoSliceMut;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tenure_model::Failure;
+
+/// Folders that stay open: a drive has about five.
+const FOLDERS_MAX: usize = 64;
+
+/// What a new ext4 file system holds, and what a bucket's own hidden folder begins with.
+const LOST_AND_FOUND: &str = "lost+found";
+
+/// A folder, held open.
+pub(super) struct Tree {
+    root: Arc<OwnedFd>,
+    path: PathBuf,
+    folders: Mutex<HashMap<String, Arc<OwnedFd>>>,
+}
+
+/// A name in a folder, and whether it is a folder.
+struct Named {
+    name: String,
+    folder: bool,
+}
+
+impl Tree {
+    pub(super) fn new(root: OwnedFd, path: PathBuf) -> Self {
+        Self {
+            root: Arc::new(root),
+            path,
+            folders: Mutex::default(),
+        }
+    }
+
+    pub(super) fn root(&self) -> BorrowedFd<'_> {
+        self.root.as_fd()
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Says that `doing` something to what lies at `at` in this folder failed.
+    pub(super) fn failed(&self, doing: &str, at: &dyn Display, errno: Errno) -> Failure {
+        failed(doing, &format_args!("{}/{at}", self.path.display()), errno)
+    }
+
+    /// Opens a file, or returns none when there is none.
+    pub(super) fn open_file(&self, key: &Key, flags: OFlags) -> Result<Option<OwnedFd>, Failure> {
+        let failed = |errno| self.failed("open", key, errno);
+        let opened = rustix::fs::openat(self.root(), key.as_str(), flags | OFlags::CLOEXEC, Mode::empty());
+        let file = match opened {
+            Ok(file) => file,
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::ISDIR) => return Ok(None),
+            Err(errno) => return Err(failed(errno)),
+        };
+        let stat = rustix::fs::fstat(&file).map_err(failed)?;
+        Ok(FileType::from_raw_mode(stat.st_mode).is_file().then_some(file))
+    }
+
+    /// Fills the parts, one behind the other, from `offset` of an open file.
+    pub(super) fn read_parts(
+        &self,
+        file: &OwnedFd,
+        key: &Key,
+        offset: u64,
+        parts: &mut [IoSliceMut<'_>],
+    ) -> Result<(), Failure> {
+        let failed = |errno| self.failed("read", key, errno);
+        let wanted: usize = parts.iter().map(|part| part.len()).sum();
+        let read = retry_on_intr(|| rustix::io::preadv(file, parts, offset)).map_err(failed)?;
+        if read == wanted {
+            return Ok(());
+        }
+        let mut at = offset;
+        for part in parts {
+            let mut filled = 0;
+            while filled < part.len() {
+                let rest = &mut part[filled..];
+                match retry_on_intr(|| rustix::io::pread(file, &mut *rest, at)).map_err(failed)? {
+                    0 => return Err(missing_or_short(key)),
+                    read => {
+                        filled += read;
+                        at += read as u64;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the folders that a key needs, durably, and returns the one that holds it.
+    pub(super) fn make_parent(&self, key: &Key) -> Result<Arc<OwnedFd>, Failure> {
+        let Some((parent, _)) = key.as_str().rsplit_once('/') else {
+            return Ok(self.root.clone());
+        };
+        if let Some(folder) = self.folders.lock().get(parent) {
+            return Ok(folder.clone());
+        }
+        let mut folder = self.root.clone();
+        for end in parent.match_indices('/').map(|(at, _)| at).chain([parent.len()]) {
+            let path = &parent[..end];
+            let made = self.make_folder(path)?;
+            rustix::fs::fsync(&*folder).map_err(|errno| self.failed("sync the folder of", &path, errno))?;
+            folder = Arc::new(made);
+        }
+        let mut folders = self.folders.lock();
+        if folders.len() >= FOLDERS_MAX {
+            folders.clear();
+        }
+        folders.insert(parent.to_owned(), folder.clone());
+        Ok(folder)
+    }
+
+    fn make_folder(&self, path: &str) -> Result<OwnedFd, Failure> {
+        let failed = |errno| self.failed("make the folder", &path, errno);
+        match rustix::fs::mkdirat(self.root(), path, Mode::from_raw_mode(0o755)) {
+            Ok(()) | Err(Errno::EXIST) => self.open_folder(path).map_err(failed),
+            Err(errno) => Err(failed(errno)),
+        }
+    }
+
+    fn open_folder(&self, path: &str) -> Result<OwnedFd, Errno> {
+        let path = if path.is_empty() { "." } else { path };
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        rustix::fs::openat(self.root(), path, flags, Mode::empty())
+    }
+
+    /// Forgets folders that were held open: one may have been removed.
+    pub(super) fn forget_folders(&self) {
+        self.folders.lock().clear();
+    }
+
+    /// Makes a folder of the bucket's own, which is not part of what it keeps.
+    pub(super) fn make_hidden(&self, name: &str) -> Result<(), Failure> {
+        match rustix::fs::mkdirat(self.root(), name, Mode::from_raw_mode(0o755)) {
+            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Err(errno) => Err(self.failed("make the folder", &name, errno)),
+        }
+    }
+
+    /// Returns the names in a folder of the bucket's own; none when it cannot be read.
+    pub(super) fn hidden_names(&self, name: &str) -> Vec<String> {
+        let named = self.names(name).unwrap_or_default();
+        named.into_iter().map(|named| named.name).collect()
+    }
+
+    /// Returns the name of something in the folder that a new bucket would have to share it with.
+    pub(super) fn first_name(&self) -> Result<Option<String>, Failure> {
+        let names = self.names("")?.into_iter().map(|named| named.name);
+        Ok(names
+            .filter(|name| name != LOST_AND_FOUND && name != ".tmp")
+            .min())
+    }
+
+    /// Returns every key that begins with `under`.
+    pub(super) fn list(&self, under: &str) -> Result<Vec<Key>, Failure> {
+        let mut keys = Vec::new();
+        let mut open = vec![under.trim_end_matches('/').to_owned()];
+        while let Some(path) = open.pop() {
+            for named in self.names(&path)? {
+                let Some(key) = below(&path, &named.name) else {
+                    continue;
+                };
+                match named.folder {
+                    true => open.push(key.as_str().to_owned()),
+                    false => keys.push(key),
+                }
+            }
+        }
+        keys.sort_unstable();
+        Ok(keys)
+    }
+
+    /// Returns the names directly below `under` that are objects, or lead to one.
+    pub(super) fn children(&self, under: &str) -> Result<Vec<String>, Failure> {
+        let path = under.trim_end_matches('/');
+        let mut names = Vec::new();
+        for named in self.names(path)? {
+            let Some(key) = below(path, &named.name) else {
+                continue;
+            };
+            if !named.folder || self.holds_any(key.as_str())? {
+                names.push(named.name);
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Tells whether a folder leads to any object.
+    fn holds_any(&self, path: &str) -> Result<bool, Failure> {
+        let names = self.names(path)?;
+        if names.iter().any(|named| !named.folder) {
+            return Ok(true);
+        }
+        for named in names {
+            if self.holds_any(&format!("{path}/{}", named.name))? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Removes a file durably, and the folders that are empty then.
+    pub(super) fn remove(&self, key: &Key) -> Result<(), Failure> {
+        match rustix::fs::unlinkat(self.root(), key.as_str(), AtFlags::empty()) {
+            Ok(()) => {}
+            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(()),
+            Err(errno) => return Err(self.failed("delete", key, errno)),
+        }
+        let mut path = key.as_str();
+        while let Some((parent, _)) = path.rsplit_once('/') {
+            self.sync_folder(parent)?;
+            if rustix::fs::unlinkat(self.root(), parent, AtFlags::REMOVEDIR).is_err() {
+                return Ok(());
+            }
+            self.forget_folders();
+            path = parent;
+        }
+        self.sync_folder("")
+    }
+
+    /// Makes the names in a folder durable.
+    pub(super) fn sync_folder(&self, path: &str) -> Result<(), Failure> {
+        let synced = self.open_folder(path).and_then(rustix::fs::fsync);
+        match synced {
+            // Another process has removed it since; then it had nothing left to keep.
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(Failure::Unknown(
+                self.failed("sync the folder", &path, errno).to_string(),
+            )),
+        }
+    }
+
+    /// Returns what a folder holds; nothing when there is no such folder.
+    fn names(&self, path: &str) -> Result<Vec<Named>, Failure> {
+        let failed = |errno| self.failed("list", &path, errno);
+        let folder = match self.open_folder(path) {
+            Ok(folder) => folder,
+            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(Vec::new()),
+            Err(errno) => return Err(failed(errno)),
+        };
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&folder).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let Ok(name) = entry.file_name().to_str() else {
+                continue;
+            };
+            if name != "." && name != ".." {
+                let kind = entry.file_type();
+                let unknown = kind == FileType::Unknown;
+                names.push(Named {
+                    name: name.to_owned(),
+                    folder: kind.is_dir() || unknown && is_folder(&folder, name),
+                });
+            }
+        }
+        Ok(names)
+    }
+}
+
+/// Tells what a file system that does not say it in listings keeps under a name.
+fn is_folder(folder: &OwnedFd, name: &str) -> bool {
+    rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
+        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_dir())
+}
+
+/// Returns the key of a name in a folder, unless the name is not one that keys have.
+fn below(path: &str, name: &str) -> Option<Key> {
+    let text = if path.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{path}/{name}")
+    };
+    Key::parse(&text).ok()
+}
