@@ -1,1 +1,17 @@
-//! A drive in a program: session, grant, batches and files.
+//! A drive in a program: a branch that this session holds, changed at memory speed and shipped to its owner.
+//!
+//! A [`Branch`] runs the same `core` as the owner. Every change is decided here and goes to one ordered log; written
+//! bytes wait in the stage until they are settled as chunks. The shipper cuts the log into batches, which the owner
+//! makes durable. Nothing here knows a kernel, a bucket or a clock of its own.
+
+mod branch;
+mod entry;
+mod file;
+mod log;
+mod settle;
+mod ship;
+mod stage;
+
+pub use branch::{Branch, Options, Unsynced};
+pub use tenure_core::{DirEntry, Outcome, Seek, Totals};
+pub use tenure_wire::{Access, Done, Error, Owner, Room};

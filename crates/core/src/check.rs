@@ -130,7 +130,7 @@ fn loops(inodes: &BTreeMap<Ino, Counted>) -> Vec<String> {
                 None => break false,
             }
         };
-        path.iter().for_each(|at| drop(reaches.insert(*at, reached)));
+        reaches.extend(path.into_iter().map(|at| (at, reached)));
         if !reached {
             faults.push(format!("inode {ino}: the root cannot be reached from this directory"));
         }

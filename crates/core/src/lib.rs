@@ -1,1 +1,18 @@
-//! What happens: tree, content, operations and branches, without I/O, clock or randomness.
+//! What happens: given the state of a branch and an op, what it becomes, or why not. No I/O, clock, randomness or thread.
+//!
+//! A [`Branch`] is a [`Tree`] of small records. [`Branch::decide`] says what an op would change and touches nothing;
+//! [`Branch::apply`] makes the change and cannot fail. A page that is not in memory is named ([`Missing`]), so that the
+//! caller loads it and asks again. Server, client, simulator and `check` all run this code.
+
+pub mod branch;
+mod change;
+mod check;
+mod content;
+mod key;
+mod ops;
+mod read;
+pub mod tree;
+
+pub use branch::{Branch, Decision, Outcome, Totals, Undecided};
+pub use read::{DirEntry, Seek};
+pub use tree::{Missing, Tree};

@@ -5,4 +5,4 @@
 pub mod kernel;
 mod ops;
 
-pub use ops::{Attached, Mount, Options, Unmounted};
+pub use ops::{Mount, Options};

@@ -13,7 +13,7 @@ mod mounted;
 mod waiting;
 mod xattr;
 
-pub use mounted::{Attached, Mount, Options, Unmounted};
+pub use mounted::{Mount, Options};
 
 use crate::kernel::{self, Errno, FOREVER, Filesystem, InitFlags, Negotiated, Notifier, Operation, Reply, Request, Wanted};
 use hidden::Hidden;
@@ -69,8 +69,13 @@ pub(crate) struct Settings {
 }
 
 /// Counts requests by what they ask.
-#[derive(Default)]
 struct Requests([AtomicU64; NAMES.len()]);
+
+impl Default for Requests {
+    fn default() -> Self {
+        Requests([const { AtomicU64::new(0) }; NAMES.len()])
+    }
+}
 
 const NAMES: [&str; 40] = [
     "lookup", "getattr", "setattr", "readlink", "symlink", "mknod", "mkdir", "tmpfile", "unlink", "rmdir", "rename",

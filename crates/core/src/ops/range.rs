@@ -28,7 +28,9 @@ impl Change<'_> {
         self.put_pieces(ino, &mut attr, pieces)?;
         attr.size = attr.size.max(end);
         if let Some(time) = time {
-            touch(&mut attr, time);
+            // A write is logged when its bytes are settled; a change of the inode may have come in between.
+            attr.mtime = time;
+            attr.ctime = attr.ctime.max(time);
         }
         self.answer(ino, attr);
         Ok(())

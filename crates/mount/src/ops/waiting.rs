@@ -1,7 +1,7 @@
 //! A request that is answered later, unless its caller is interrupted before.
 
 use super::errno;
-use crate::kernel::{Errno, Reply};
+use crate::kernel::{Arming, Errno, Reply};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use tenure_client::Error;
@@ -13,25 +13,29 @@ impl Waiting {
     /// Lets a request wait; a signal to its caller ends the wait with EINTR, not what is waited for.
     pub(super) fn new(mut reply: Reply) -> Self {
         let slot = Arc::new(Mutex::new(None));
-        let interrupted = Arc::clone(&slot);
-        let arming = reply.on_interrupt(move || {
-            let reply: Option<Reply> = interrupted.lock().take();
-            if let Some(reply) = reply {
-                reply.error(Errno::INTR);
-            }
-        });
-        *slot.lock() = Some(reply);
-        let _ = arming;
+        let interrupted = Waiting(Arc::clone(&slot));
+        // The call waits for this lock, so it finds the reply.
+        let mut filled = slot.lock();
+        match reply.on_interrupt(move || interrupted.answer(|reply| reply.error(Errno::INTR))) {
+            Arming::Armed => *filled = Some(reply),
+            Arming::Interrupted => reply.error(Errno::INTR),
+        }
+        drop(filled);
         Waiting(slot)
     }
 
     /// Answers, if nobody has.
     pub(super) fn end(self, outcome: Result<(), Error>) {
+        self.answer(|reply| match outcome {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(errno(&error)),
+        });
+    }
+
+    fn answer(&self, answer: impl FnOnce(Reply)) {
         let reply = self.0.lock().take();
-        match (reply, outcome) {
-            (None, _) => {}
-            (Some(reply), Ok(())) => reply.ok(),
-            (Some(reply), Err(error)) => reply.error(errno(&error)),
+        if let Some(reply) = reply {
+            answer(reply);
         }
     }
 }

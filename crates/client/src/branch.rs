@@ -1,0 +1,292 @@
+//! A branch as this session holds it: its state, how it is read and changed, and its two threads.
+//!
+//! Invariant: the state's lock is never held while the owner is called.
+
+use crate::log::Log;
+use crate::ship::{LOG_SHIP, Shipping, Waiting};
+use crate::stage::Stage;
+use parking_lot::{Condvar, Mutex, RwLock};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tenure_core::tree::Memory;
+use tenure_core::{Missing, Outcome, Totals, Tree, Undecided};
+use tenure_model::codec::Malformed;
+use tenure_model::{BranchId, Clock, Failure, Ino, InoRange, Op, Refusal, SessionId, Timestamp};
+use tenure_wire::owner::{Opened, Shared};
+use tenure_wire::{Access, Error, Lent, Owner, Room};
+
+/// Pages that one op may have to load: a deep tree's paths and a huge file's extents, with a wide margin.
+const LOADS_MAX: usize = 100_000;
+
+/// How a held branch behaves.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// The longest time between a change and its shipping when nobody syncs.
+    pub lag_max: Duration,
+    /// Staged bytes from which they are settled without being asked.
+    pub stage_settle: u64,
+    /// Staged bytes from which a writer waits.
+    pub stage_max: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { lag_max: Duration::from_secs(1), stage_settle: 4 << 20, stage_max: 64 << 20 }
+    }
+}
+
+/// What was changed here and is not durable yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unsynced {
+    /// Number of ops.
+    pub ops: u64,
+    /// Bytes of contents that are staged.
+    pub bytes: u64,
+    /// Age of the oldest change.
+    pub age: Duration,
+}
+
+pub(crate) struct State {
+    pub(crate) branch: tenure_core::Branch,
+    pub(crate) log: Log,
+    pub(crate) stage: Stage,
+    pub(crate) inos: InoRange,
+    /// Why nothing more is accepted here.
+    pub(crate) broken: Option<Error>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) owner: Arc<dyn Owner<tenure_core::Branch>>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) opened: Opened,
+    pub(crate) id: Option<BranchId>,
+    pub(crate) options: Options,
+    pub(crate) state: RwLock<State>,
+    pub(crate) waiting: Waiting,
+    pub(crate) shipping: Mutex<Shipping>,
+    /// Guards nothing but the waiting for a file that another thread settles, or for room on the stage.
+    pub(crate) settling: Mutex<()>,
+    pub(crate) settled: Condvar,
+}
+
+/// A branch that this session holds, or a state that it reads.
+pub struct Branch {
+    pub(crate) inner: Arc<Inner>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Branch {
+    /// Asks the owner for a branch, or for what a branch or checkpoint is now.
+    pub fn hold(
+        owner: Arc<dyn Owner<tenure_core::Branch>>,
+        clock: Arc<dyn Clock>,
+        opened: Opened,
+        name: &str,
+        access: Access,
+        options: Options,
+    ) -> Result<Self, Error> {
+        let Lent { branch: id, hash_key, inos, state } = owner.lend(opened.session, name, access)?;
+        let branch = match state {
+            Shared::Here(branch) => branch,
+            Shared::Stored { root, inodes, bytes } => {
+                tenure_core::Branch::stored(hash_key, Tree::stored(root, &Memory::new()), Totals { inodes, bytes })
+            }
+        };
+        let broken = (access == Access::Read).then_some(Error::Refused(Refusal::ReadOnly));
+        let state = State { branch, log: Log::default(), stage: Stage::default(), inos, broken };
+        let inner = Arc::new(Inner {
+            owner,
+            clock,
+            opened,
+            id,
+            options,
+            state: RwLock::new(state),
+            waiting: Waiting::default(),
+            shipping: Mutex::new(Shipping::default()),
+            settling: Mutex::new(()),
+            settled: Condvar::new(),
+        });
+        let threads = match access {
+            Access::Read => Vec::new(),
+            Access::Exclusive => inner.threads(),
+        };
+        Ok(Branch { inner, threads: Mutex::new(threads) })
+    }
+
+    /// Returns the session that holds it.
+    pub fn session(&self) -> SessionId {
+        self.inner.opened.session
+    }
+
+    /// Returns what the owner said when the session was opened.
+    pub fn opened(&self) -> &Opened {
+        &self.inner.opened
+    }
+
+    /// Returns what the branch holds in all.
+    pub fn totals(&self) -> Totals {
+        self.inner.state.read().branch.totals()
+    }
+
+    /// Returns what is free in the bucket.
+    pub fn room(&self) -> Result<Room, Error> {
+        self.inner.owner.room()
+    }
+
+    /// Returns what is not durable yet.
+    pub fn unsynced(&self) -> Unsynced {
+        self.inner.unsynced()
+    }
+
+    /// Returns why nothing more is accepted here, if so.
+    pub fn broken(&self) -> Option<Error> {
+        self.inner.state.read().broken.clone()
+    }
+
+    /// Makes everything durable, gives the branch back and ends the session.
+    pub fn close(&self) -> Result<(), Error> {
+        let synced = if self.threads.lock().is_empty() { Ok(()) } else { self.sync_all() };
+        self.stop();
+        let inner = &self.inner;
+        let returned = match inner.id {
+            Some(id) if synced.is_ok() && !matches!(self.broken(), Some(Error::Refused(Refusal::ReadOnly))) => {
+                inner.owner.give_back(inner.opened.session, id)
+            }
+            Some(_) | None => Ok(()),
+        };
+        synced.and(returned).and(inner.owner.close(inner.opened.session))
+    }
+
+    fn stop(&self) {
+        self.inner.waiting.stop();
+        for thread in self.threads.lock().drain(..) {
+            // A panic there has broken the branch already, and said so.
+            drop(thread.join());
+        }
+    }
+}
+
+impl Drop for Branch {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Inner {
+    fn threads(self: &Arc<Self>) -> Vec<JoinHandle<()>> {
+        let spawn = |name: &str, run: fn(&Inner)| {
+            let inner = Arc::clone(self);
+            std::thread::Builder::new()
+                .name(name.to_owned())
+                .spawn(move || run(&inner))
+                .expect("a process that mounts can start two threads")
+        };
+        vec![spawn("shipper", Inner::run_shipper), spawn("settler", Inner::run_settler)]
+    }
+
+    pub(crate) fn unsynced(&self) -> Unsynced {
+        let state = self.state.read();
+        let in_flight = self.waiting.in_flight();
+        let oldest = [state.log.oldest(), state.stage.oldest(), in_flight.since].into_iter().flatten().min();
+        let age = oldest.map_or(Duration::ZERO, |since| self.clock.elapsed().saturating_sub(since));
+        Unsynced { ops: state.log.count + in_flight.ops, bytes: state.stage.bytes(), age }
+    }
+
+    pub(crate) fn load(&self, missing: &Missing) -> Result<(), Error> {
+        let bytes = self.owner.page(missing.at())?;
+        missing.supply(&bytes).map_err(|Malformed { what }| {
+            let at = missing.at();
+            Failure::Corrupt(format!("page {} of pack {}: malformed {what}", at.digest, at.pack)).into()
+        })
+    }
+
+    /// Reads the state, with every page that the reading needs.
+    pub(crate) fn read<R>(&self, read: impl Fn(&State) -> Result<R, Undecided>) -> Result<R, Error> {
+        for _ in 0..LOADS_MAX {
+            let missing = match read(&self.state.read()) {
+                Ok(answer) => return Ok(answer),
+                Err(Undecided::Refused(refusal)) => return Err(refusal.into()),
+                Err(Undecided::Missing(missing)) => missing,
+            };
+            self.load(&missing)?;
+        }
+        Err(too_many_loads())
+    }
+
+    /// Decides an op, applies it and logs it. `and` runs in the same step, with what the op has become.
+    pub(crate) fn change<R>(&self, op: &Op, and: impl Fn(&mut State, Outcome) -> R) -> Result<R, Error> {
+        self.change_with(|_| Ok(op.clone()), and)
+    }
+
+    /// As `change`, for an op that is made from the state.
+    pub(crate) fn change_with<R>(
+        &self,
+        make: impl Fn(&mut State) -> Result<Op, Error>,
+        and: impl Fn(&mut State, Outcome) -> R,
+    ) -> Result<R, Error> {
+        let mut made = None;
+        for _ in 0..LOADS_MAX {
+            let mut state = self.state.write();
+            if let Some(error) = &state.broken {
+                return Err(error.clone());
+            }
+            let op = match made.take() {
+                Some(op) => op,
+                None => make(&mut state)?,
+            };
+            match state.branch.decide(&op) {
+                Ok(decision) => {
+                    let outcome = state.branch.apply(decision);
+                    state.log.push(&op, self.clock.elapsed());
+                    let (first, long) = (state.log.count == 1, state.log.ops.len() >= LOG_SHIP);
+                    let answer = and(&mut state, outcome);
+                    drop(state);
+                    if first {
+                        self.waiting.changed();
+                    }
+                    if long {
+                        self.waiting.hurry();
+                    }
+                    return Ok(answer);
+                }
+                Err(Undecided::Refused(refusal)) => return Err(refusal.into()),
+                Err(Undecided::Missing(missing)) => {
+                    drop(state);
+                    made = Some(op);
+                    self.load(&missing)?;
+                }
+            }
+        }
+        Err(too_many_loads())
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Takes the number of an inode that is about to be made.
+    pub(crate) fn take_ino(state: &mut State) -> Option<Ino> {
+        state.inos.take()
+    }
+
+    /// Borrows more inode numbers when they run out.
+    pub(crate) fn lend_inos(&self) -> Result<(), Error> {
+        let lent = self.owner.lend_inos(self.opened.session)?;
+        let mut state = self.state.write();
+        if state.inos.next == state.inos.end {
+            state.inos = lent;
+        }
+        Ok(())
+    }
+
+    /// Stops for good: nothing more is accepted, and everybody who asks is told why.
+    pub(crate) fn break_down(&self, error: Error) {
+        tracing::error!(%error, "this branch accepts nothing more");
+        self.state.write().broken.get_or_insert(error);
+    }
+}
+
+fn too_many_loads() -> Error {
+    Failure::DidNotHappen(format!("an operation needed more than {LOADS_MAX} pages")).into()
+}

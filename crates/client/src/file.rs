@@ -1,0 +1,132 @@
+//! Contents: what is read and written, and what is done to ranges.
+
+use crate::branch::Branch;
+use bytes::Bytes;
+use tenure_core::Seek;
+use tenure_model::{AttrChange, Extent, Ino, Op, Piece, Refusal, limits};
+use tenure_wire::Error;
+
+/// What a read found: the file's pieces, and what is staged above them.
+struct Layers {
+    len: usize,
+    pieces: Vec<Piece>,
+    staged: Vec<(u64, Bytes)>,
+}
+
+impl Branch {
+    /// Appends to `out` what the file holds from `offset` on: up to `len` bytes, fewer only at its end.
+    pub fn read(&self, ino: Ino, offset: u64, len: usize, out: &mut Vec<u8>) -> Result<(), Error> {
+        let layers = self.layers(ino, offset, len)?;
+        let start = out.len();
+        out.resize(start + layers.len, 0);
+        let out = &mut out[start..];
+        for piece in &layers.pieces {
+            let from = (piece.offset - offset) as usize;
+            let part = &mut out[from..from + piece.extent.len() as usize];
+            match &piece.extent {
+                Extent::Inline(bytes) => part.copy_from_slice(bytes),
+                Extent::Chunk { at, start, .. } => self.inner.owner.read(*at, *start, part)?,
+            }
+        }
+        for (at, bytes) in &layers.staged {
+            let from = (at - offset) as usize;
+            out[from..from + bytes.len()].copy_from_slice(bytes);
+        }
+        Ok(())
+    }
+
+    fn layers(&self, ino: Ino, offset: u64, len: usize) -> Result<Layers, Error> {
+        self.inner.read(|state| {
+            let size = state.attr(ino)?.size;
+            let end = size.min(offset.saturating_add(len as u64)).max(offset);
+            let mut staged = Vec::new();
+            if let Some(file) = state.stage.file(ino) {
+                file.visit(offset, end, |at, bytes| staged.push((at, bytes)));
+            }
+            let covered = matches!(&staged[..], [(at, bytes)] if *at == offset && bytes.len() as u64 == end - offset);
+            let pieces = if covered { Vec::new() } else { state.branch.pieces(ino, offset, end)? };
+            Ok(Layers { len: (end - offset) as usize, pieces, staged })
+        })
+    }
+
+    /// Stages bytes for a file. They are visible at once, and durable after a sync or the lag.
+    pub fn write(&self, ino: Ino, offset: u64, bytes: Bytes) -> Result<(), Error> {
+        let end = offset.checked_add(bytes.len() as u64).filter(|end| *end <= limits::FILE_LEN_MAX);
+        end.ok_or(Refusal::TooLarge)?;
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let inner = &self.inner;
+        inner.wait_for_stage()?;
+        let (time, now) = (inner.now(), inner.clock.elapsed());
+        let mut state = inner.state.write();
+        if let Some(error) = &state.broken {
+            return Err(error.clone());
+        }
+        let first = state.stage.bytes() == 0;
+        state.stage.put(ino, offset, bytes, time, now);
+        let full = state.stage.bytes() >= inner.options.stage_settle;
+        drop(state);
+        if first {
+            inner.waiting.changed();
+        }
+        if full {
+            inner.waiting.settle();
+        }
+        Ok(())
+    }
+
+    /// Writes behind the end of the file, whatever that is by now, and returns where.
+    pub fn append(&self, ino: Ino, bytes: Bytes) -> Result<u64, Error> {
+        let offset = self.attr(ino)?.size;
+        self.write(ino, offset, bytes)?;
+        Ok(offset)
+    }
+
+    /// Lets a file have at least `size` bytes; what it gains is a hole.
+    pub fn grow(&self, ino: Ino, size: u64) -> Result<(), Error> {
+        if self.attr(ino)?.size < size {
+            self.set_attr(ino, &AttrChange { size: Some(size), ..AttrChange::default() })?;
+        }
+        Ok(())
+    }
+
+    /// Makes a hole.
+    pub fn punch(&self, ino: Ino, offset: u64, len: u64) -> Result<(), Error> {
+        self.settled_change(&[ino], &Op::Punch { ino, offset, len, time: self.inner.now() })
+    }
+
+    /// Takes a range out and moves what is behind it down.
+    pub fn collapse(&self, ino: Ino, offset: u64, len: u64) -> Result<(), Error> {
+        self.settled_change(&[ino], &Op::Collapse { ino, offset, len, time: self.inner.now() })
+    }
+
+    /// Moves what is behind `offset` up and leaves a hole.
+    pub fn insert(&self, ino: Ino, offset: u64, len: u64) -> Result<(), Error> {
+        self.settled_change(&[ino], &Op::Insert { ino, offset, len, time: self.inner.now() })
+    }
+
+    /// Copies a range by sharing its chunks and returns how many bytes there were to copy.
+    pub fn copy(&self, (from, from_offset): (Ino, u64), (to, to_offset): (Ino, u64), len: u64) -> Result<u64, Error> {
+        let size = self.attr(from)?.size;
+        let len = len.min(size.saturating_sub(from_offset));
+        if len > 0 {
+            let time = self.inner.now();
+            self.settled_change(&[from, to], &Op::Copy { from, from_offset, to, to_offset, len, time })?;
+        }
+        Ok(len)
+    }
+
+    /// Returns the next offset of data or of a hole.
+    pub fn seek(&self, ino: Ino, offset: u64, to: Seek) -> Result<u64, Error> {
+        self.inner.settle(ino)?;
+        self.inner.read(|state| state.branch.seek(ino, offset, to))
+    }
+
+    fn settled_change(&self, files: &[Ino], op: &Op) -> Result<(), Error> {
+        for ino in files {
+            self.inner.settle(*ino)?;
+        }
+        self.inner.change(op, |_, _| ())
+    }
+}

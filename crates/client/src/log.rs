@@ -1,0 +1,48 @@
+//! The log: what was decided here and is not shipped yet, in order.
+//!
+//! Invariant: an op enters once, in the order in which it was applied, and leaves with the batch that ships it.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+use tenure_model::codec::Codec;
+use tenure_model::{ChunkPlace, Ino, Op};
+
+/// Ops in order, and the chunks that they are the first to name.
+#[derive(Default)]
+pub(crate) struct Log {
+    pub(crate) ops: Vec<u8>,
+    pub(crate) count: u64,
+    pub(crate) chunks: Vec<ChunkPlace>,
+    /// Inodes that got a name while bytes of theirs were staged: those bytes go out with the name.
+    pub(crate) named: BTreeSet<Ino>,
+    since: Option<Duration>,
+}
+
+impl Log {
+    /// Appends an op that was applied.
+    pub(crate) fn push(&mut self, op: &Op, now: Duration) {
+        op.write(&mut self.ops);
+        self.count += 1;
+        self.since.get_or_insert(now);
+    }
+
+    /// Tells whether there is nothing to ship.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Returns when the oldest op came.
+    pub(crate) fn oldest(&self) -> Option<Duration> {
+        self.since
+    }
+
+    /// Puts `earlier` in front, because it was not shipped after all.
+    pub(crate) fn restore(&mut self, mut earlier: Log) {
+        earlier.ops.append(&mut self.ops);
+        earlier.chunks.append(&mut self.chunks);
+        earlier.named.append(&mut self.named);
+        earlier.count += self.count;
+        earlier.since = earlier.since.or(self.since);
+        *self = earlier;
+    }
+}

@@ -1,0 +1,274 @@
+//! Shipping: the log is cut into batches, and syncs are answered when their batch is durable.
+//!
+//! Invariant: one batch is on its way at a time; the next one carries everything that came meanwhile, so concurrent
+//! syncs share a batch. A sync that is acknowledged covers every change that returned before the sync was asked.
+
+use crate::branch::{Branch, Inner};
+use crate::log::Log;
+use parking_lot::{Condvar, Mutex};
+use std::sync::mpsc;
+use std::time::Duration;
+use tenure_model::{Batch, Digest, Failure, Ino, Refusal};
+use tenure_wire::{Done, Error, Shipped};
+
+/// Ops in bytes from which a batch is shipped without being asked.
+pub(crate) const LOG_SHIP: usize = tenure_model::limits::BATCH_LEN_MAX / 4;
+/// Times that names are chased whose bytes were staged meanwhile, before writers have to wait.
+const CHASES_MAX: usize = 64;
+
+/// What the shipper knows of the batches before.
+#[derive(Default)]
+pub(crate) struct Shipping {
+    number: u64,
+    previous: Option<Digest>,
+}
+
+/// What is on its way.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct InFlight {
+    pub(crate) ops: u64,
+    pub(crate) since: Option<Duration>,
+}
+
+/// What a sync covers besides the order of all names.
+enum Scope {
+    File(Ino),
+    All,
+}
+
+struct Waiter {
+    scope: Scope,
+    done: Done<()>,
+}
+
+#[derive(Default)]
+struct Wants {
+    waiters: Vec<Waiter>,
+    changed: bool,
+    hurry: bool,
+    settle: bool,
+    stopped: bool,
+    in_flight: InFlight,
+    trouble: Option<Error>,
+}
+
+/// Where the two threads are told what is wanted of them.
+#[derive(Default)]
+pub(crate) struct Waiting {
+    wants: Mutex<Wants>,
+    ship: Condvar,
+    settle: Condvar,
+}
+
+impl Waiting {
+    /// Says that there is something to ship within the lag.
+    pub(crate) fn changed(&self) {
+        let mut wants = self.wants.lock();
+        if !wants.changed {
+            wants.changed = true;
+            self.ship.notify_one();
+        }
+    }
+
+    /// Says that the log is so long that it should be shipped now.
+    pub(crate) fn hurry(&self) {
+        let mut wants = self.wants.lock();
+        if !wants.hurry {
+            wants.hurry = true;
+            self.ship.notify_one();
+        }
+    }
+
+    /// Asks the settler to make room on the stage.
+    pub(crate) fn settle(&self) {
+        let mut wants = self.wants.lock();
+        if !wants.settle {
+            wants.settle = true;
+            self.settle.notify_one();
+        }
+    }
+
+    /// Ends both threads.
+    pub(crate) fn stop(&self) {
+        self.wants.lock().stopped = true;
+        self.ship.notify_all();
+        self.settle.notify_all();
+    }
+
+    pub(crate) fn in_flight(&self) -> InFlight {
+        self.wants.lock().in_flight
+    }
+
+    pub(crate) fn trouble(&self) -> Option<Error> {
+        self.wants.lock().trouble.clone()
+    }
+
+    pub(crate) fn set_trouble(&self, trouble: Option<Error>) {
+        self.wants.lock().trouble = trouble;
+    }
+
+    /// Waits until the stage should be settled; false when it is time to end.
+    pub(crate) fn until_settle(&self) -> bool {
+        let mut wants = self.wants.lock();
+        while !wants.settle && !wants.stopped {
+            self.settle.wait(&mut wants);
+        }
+        wants.settle = false;
+        !wants.stopped
+    }
+
+    /// Waits a while; false when it is time to end.
+    pub(crate) fn rest(&self, time: Duration) -> bool {
+        let mut wants = self.wants.lock();
+        if !wants.stopped {
+            self.settle.wait_for(&mut wants, time);
+        }
+        !wants.stopped
+    }
+
+    fn ask(&self, waiter: Waiter) {
+        let mut wants = self.wants.lock();
+        if wants.stopped {
+            drop(wants);
+            return (waiter.done)(Err(Failure::DidNotHappen("the branch is closed".into()).into()));
+        }
+        wants.waiters.push(waiter);
+        self.ship.notify_one();
+    }
+
+    /// Waits until something should be shipped and returns who waits for it; none when it is time to end.
+    fn until_ship(&self, lag_max: Duration) -> Option<Vec<Waiter>> {
+        let mut wants = self.wants.lock();
+        loop {
+            if wants.hurry || !wants.waiters.is_empty() {
+                break;
+            }
+            if wants.stopped {
+                return None;
+            }
+            if !wants.changed {
+                self.ship.wait(&mut wants);
+            } else if self.ship.wait_for(&mut wants, lag_max).timed_out() {
+                wants.changed = false;
+                break;
+            }
+        }
+        wants.hurry = false;
+        Some(std::mem::take(&mut wants.waiters))
+    }
+}
+
+impl Branch {
+    /// Makes a file durable, with all names and attributes of the branch; `done` is called once it is.
+    pub fn sync(&self, ino: Ino, done: Done<()>) {
+        self.inner.waiting.ask(Waiter { scope: Scope::File(ino), done });
+    }
+
+    /// Makes the whole branch durable.
+    pub fn sync_all(&self) -> Result<(), Error> {
+        let (send, receive) = mpsc::sync_channel(1);
+        self.sync_all_then(Box::new(move |synced| drop(send.send(synced))));
+        receive.recv().unwrap_or_else(|_| Err(Failure::Unknown("the shipper has ended".into()).into()))
+    }
+
+    /// Makes the whole branch durable; `done` is called once it is.
+    pub fn sync_all_then(&self, done: Done<()>) {
+        self.inner.waiting.ask(Waiter { scope: Scope::All, done });
+    }
+}
+
+impl Inner {
+    /// The shipper's loop.
+    pub(crate) fn run_shipper(&self) {
+        while let Some(waiters) = self.waiting.until_ship(self.options.lag_max) {
+            let synced = self.settle_for(&waiters).and_then(|()| self.ship());
+            if let Err(error) = &synced {
+                self.note_failure(error);
+            }
+            for waiter in waiters {
+                (waiter.done)(synced.clone());
+            }
+        }
+    }
+
+    /// Settles what the waiters want durable; without any, or when something has waited for the lag, everything.
+    fn settle_for(&self, waiters: &[Waiter]) -> Result<(), Error> {
+        let all = waiters.is_empty() || waiters.iter().any(|waiter| matches!(waiter.scope, Scope::All));
+        if all || self.unsynced().age >= self.options.lag_max {
+            return self.settle_all();
+        }
+        waiters.iter().try_for_each(|waiter| match waiter.scope {
+            Scope::File(ino) => self.settle(ino),
+            Scope::All => Ok(()),
+        })
+    }
+
+    fn ship(&self) -> Result<(), Error> {
+        let mut shipping = self.shipping.lock();
+        let Some((log, after)) = self.cut()? else { return Ok(()) };
+        let batch = Batch {
+            session: self.opened.session,
+            branch: self.id.ok_or(Refusal::ReadOnly)?,
+            epoch: self.opened.epoch,
+            number: shipping.number + 1,
+            previous: shipping.previous.unwrap_or(Digest::of(&[])),
+            chunks: log.chunks.clone(),
+            ops: log.ops.clone(),
+        };
+        self.waiting.wants.lock().in_flight = InFlight { ops: log.count, since: log.oldest() };
+        let (send, receive) = mpsc::sync_channel(1);
+        self.owner.ship(batch, Some(after), Box::new(move |shipped| drop(send.send(shipped))));
+        let shipped = receive.recv().unwrap_or_else(|_| Err(Failure::Unknown("the owner has ended".into()).into()));
+        self.waiting.wants.lock().in_flight = InFlight::default();
+        match shipped {
+            Ok(Shipped { digest }) => {
+                shipping.number += 1;
+                shipping.previous = Some(digest);
+                Ok(())
+            }
+            Err(error) => {
+                if is_not_done(&error) {
+                    self.state.write().log.restore(log);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Takes the log and the branch as it is with it, once no name in it precedes its bytes.
+    fn cut(&self) -> Result<Option<(Log, tenure_core::Branch)>, Error> {
+        for chase in 0.. {
+            let mut state = self.state.write();
+            let staged = |ino: &Ino| state.stage.file(*ino).is_some();
+            let behind: Vec<_> = state.log.named.iter().copied().filter(staged).collect();
+            if behind.is_empty() || chase == CHASES_MAX {
+                if state.log.is_empty() {
+                    return Ok(None);
+                }
+                return Ok(Some((std::mem::take(&mut state.log), state.branch.clone())));
+            }
+            drop(state);
+            behind.into_iter().try_for_each(|ino| self.settle(ino))?;
+        }
+        unreachable!("the chases are counted")
+    }
+
+    fn note_failure(&self, error: &Error) {
+        match error {
+            error if is_not_done(error) => {
+                tracing::warn!(%error, "changes wait for the bucket");
+                // They are tried again after the lag, or when somebody syncs.
+                self.waiting.changed();
+            }
+            error => self.break_down(error.clone()),
+        }
+    }
+}
+
+/// Tells whether a failed call certainly changed nothing, so that it may be made again.
+fn is_not_done(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Refused(Refusal::NoSpace) | Error::Failed(Failure::NoSpace(_) | Failure::DidNotHappen(_))
+    )
+}

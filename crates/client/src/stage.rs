@@ -1,0 +1,232 @@
+//! The stage: bytes that were written to files and are not settled as chunks yet.
+//!
+//! Invariant: of one file, the pieces never overlap each other, and they cover what is being settled below them.
+
+use bytes::Bytes;
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+use tenure_model::{Ino, Timestamp};
+
+/// Pieces of one file by their offset; they do not overlap.
+pub(crate) type Pieces = BTreeMap<u64, Bytes>;
+
+/// The staged bytes of all files.
+#[derive(Default)]
+pub(crate) struct Stage {
+    files: HashMap<Ino, Staged>,
+    bytes: u64,
+}
+
+/// The staged bytes of one file.
+pub(crate) struct Staged {
+    pieces: Pieces,
+    settling: Pieces,
+    /// When the last write was, unless a later `SetAttr` has said what the times are.
+    pub(crate) time: Option<Timestamp>,
+    /// When its oldest piece came.
+    since: Duration,
+}
+
+impl Staged {
+    /// Returns the first byte behind all that is staged.
+    pub(crate) fn end(&self) -> u64 {
+        let end = |pieces: &Pieces| pieces.last_key_value().map_or(0, |(at, bytes)| at + bytes.len() as u64);
+        end(&self.pieces).max(end(&self.settling))
+    }
+
+    /// Returns how many bytes are staged.
+    pub(crate) fn len(&self) -> u64 {
+        sum(&self.pieces) + sum(&self.settling)
+    }
+
+    /// Visits the staged parts of `offset..end`; a later part covers an earlier one.
+    pub(crate) fn visit(&self, offset: u64, end: u64, mut visit: impl FnMut(u64, Bytes)) {
+        for pieces in [&self.settling, &self.pieces] {
+            let first = pieces.range(..=offset).next_back().map_or(offset, |(at, _)| *at);
+            for (at, bytes) in pieces.range(first..end) {
+                let (from, to) = (offset.max(*at), end.min(at + bytes.len() as u64));
+                if from < to {
+                    visit(from, bytes.slice((from - at) as usize..(to - at) as usize));
+                }
+            }
+        }
+    }
+
+    /// Tells whether some of it is being settled right now.
+    pub(crate) fn is_settling(&self) -> bool {
+        !self.settling.is_empty()
+    }
+}
+
+impl Stage {
+    /// Returns how many bytes are staged in all.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Returns when the oldest staged piece came.
+    pub(crate) fn oldest(&self) -> Option<Duration> {
+        self.files.values().map(|file| file.since).min()
+    }
+
+    /// Returns the staged bytes of a file.
+    pub(crate) fn file(&self, ino: Ino) -> Option<&Staged> {
+        self.files.get(&ino)
+    }
+
+    /// Returns the staged bytes of a file, to change its time.
+    pub(crate) fn file_mut(&mut self, ino: Ino) -> Option<&mut Staged> {
+        self.files.get_mut(&ino)
+    }
+
+    /// Returns the files that have staged bytes, those with the oldest first.
+    pub(crate) fn files(&self) -> Vec<Ino> {
+        let mut files: Vec<_> = self.files.iter().map(|(ino, file)| (file.since, *ino)).collect();
+        files.sort_unstable();
+        files.into_iter().map(|(_, ino)| ino).collect()
+    }
+
+    /// Stages bytes, over whatever was staged there.
+    pub(crate) fn put(&mut self, ino: Ino, offset: u64, bytes: Bytes, time: Timestamp, now: Duration) {
+        let file = self.files.entry(ino).or_insert_with(|| Staged {
+            pieces: Pieces::new(),
+            settling: Pieces::new(),
+            time: None,
+            since: now,
+        });
+        file.time = Some(time);
+        self.bytes += bytes.len() as u64;
+        self.bytes -= make_way(&mut file.pieces, offset, offset + bytes.len() as u64);
+        file.pieces.insert(offset, bytes);
+    }
+
+    /// Takes a file's pieces to settle them; they stay visible until `settled` or `unsettle`.
+    pub(crate) fn settle(&mut self, ino: Ino) -> Option<Pieces> {
+        let file = self.files.get_mut(&ino)?;
+        debug_assert!(file.settling.is_empty(), "a file is settled by one thread at a time");
+        file.settling = std::mem::take(&mut file.pieces);
+        Some(file.settling.clone())
+    }
+
+    /// Forgets what was being settled: it is in the tree now.
+    pub(crate) fn settled(&mut self, ino: Ino, now: Duration) {
+        let Some(file) = self.files.get_mut(&ino) else { return };
+        self.bytes -= sum(&file.settling);
+        file.settling.clear();
+        file.since = now;
+        if file.pieces.is_empty() {
+            self.files.remove(&ino);
+        }
+    }
+
+    /// Puts back what could not be settled, below what came since.
+    pub(crate) fn unsettle(&mut self, ino: Ino) {
+        let Some(file) = self.files.get_mut(&ino) else { return };
+        let newer = std::mem::replace(&mut file.pieces, std::mem::take(&mut file.settling));
+        for (offset, bytes) in newer {
+            self.bytes -= make_way(&mut file.pieces, offset, offset + bytes.len() as u64);
+            file.pieces.insert(offset, bytes);
+        }
+    }
+
+    /// Forgets all of a file that is not being settled.
+    pub(crate) fn discard(&mut self, ino: Ino) {
+        if let Some(file) = self.files.get_mut(&ino) {
+            self.bytes -= sum(&file.pieces);
+            file.pieces.clear();
+            if file.settling.is_empty() {
+                self.files.remove(&ino);
+            }
+        }
+    }
+}
+
+fn sum(pieces: &Pieces) -> u64 {
+    pieces.values().map(|bytes| bytes.len() as u64).sum()
+}
+
+/// Takes `offset..end` out of `pieces` and returns how many bytes that were.
+fn make_way(pieces: &mut Pieces, offset: u64, end: u64) -> u64 {
+    // The usual write appends: nothing lies at or behind its beginning.
+    if pieces.last_key_value().is_none_or(|(at, bytes)| at + bytes.len() as u64 <= offset) {
+        return 0;
+    }
+    let first = pieces.range(..=offset).next_back().map_or(offset, |(at, _)| *at);
+    let touched: Vec<u64> = pieces.range(first..end).map(|(at, _)| *at).collect();
+    let mut taken = 0;
+    for at in touched {
+        let bytes = pieces.remove(&at).expect("the key was just found");
+        let (len, skip) = (bytes.len() as u64, offset.saturating_sub(at));
+        if skip >= len {
+            pieces.insert(at, bytes);
+            continue;
+        }
+        if skip > 0 {
+            pieces.insert(at, bytes.slice(..skip as usize));
+        }
+        let stop = (end - at).min(len);
+        if stop < len {
+            pieces.insert(end, bytes.slice(stop as usize..));
+        }
+        taken += stop - skip;
+    }
+    taken
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn contents(stage: &Stage, ino: Ino, len: usize) -> Vec<u8> {
+        let mut out = vec![b'.'; len];
+        if let Some(file) = stage.file(ino) {
+            file.visit(0, len as u64, |at, bytes| {
+                out[at as usize..at as usize + bytes.len()].copy_from_slice(&bytes);
+            });
+        }
+        out
+    }
+
+    fn put(stage: &mut Stage, offset: u64, text: &'static str) {
+        let bytes = Bytes::from_static(text.as_bytes());
+        stage.put(Ino(5), offset, bytes, Timestamp::default(), Duration::ZERO);
+    }
+
+    #[test]
+    fn later_writes_cover_earlier_ones_piece_by_piece() {
+        let mut stage = Stage::default();
+        put(&mut stage, 0, "aaaaaaaa");
+        put(&mut stage, 2, "bb");
+        put(&mut stage, 7, "ccc");
+        put(&mut stage, 1, "d");
+        assert_eq!(contents(&stage, Ino(5), 12), b"adbbaaaccc..");
+        assert_eq!(stage.bytes(), 10);
+    }
+
+    #[test]
+    fn what_is_being_settled_stays_visible_below_what_is_written_meanwhile() {
+        let mut stage = Stage::default();
+        put(&mut stage, 0, "aaaa");
+        assert_eq!(stage.settle(Ino(5)).expect("the file is staged").len(), 1);
+        put(&mut stage, 1, "b");
+        assert_eq!(contents(&stage, Ino(5), 4), b"abaa");
+        assert_eq!(stage.bytes(), 5);
+        stage.settled(Ino(5), Duration::ZERO);
+        assert_eq!(contents(&stage, Ino(5), 4), b".b..");
+        assert_eq!(stage.bytes(), 1);
+    }
+
+    #[test]
+    fn what_could_not_be_settled_comes_back_below_what_was_written_meanwhile() {
+        let mut stage = Stage::default();
+        put(&mut stage, 0, "aaaa");
+        stage.settle(Ino(5));
+        put(&mut stage, 3, "bb");
+        stage.unsettle(Ino(5));
+        assert_eq!(contents(&stage, Ino(5), 5), b"aaabb");
+        assert_eq!(stage.bytes(), 5);
+        stage.discard(Ino(5));
+        assert_eq!(stage.bytes(), 0);
+        assert!(stage.file(Ino(5)).is_none());
+    }
+}

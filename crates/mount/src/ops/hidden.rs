@@ -1,0 +1,173 @@
+//! `.tenure` in the root of a mount: not listed, but there for whoever asks by name. `status` in it tells how the mount is.
+//!
+//! Invariant: a look-up of `status` gives an inode of its own with the text of that moment, so no cache ever serves an old one.
+
+use crate::kernel::{Attr, DirectoryBuffer, Entry, Errno, Operation, ROOT, Reply, Request};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The name that is taken in every root.
+const NAME: &[u8] = b".tenure";
+const STATUS: &[u8] = b"status";
+/// The first number of what is hidden: far beyond every inode number that is lent.
+const DIRECTORY: u64 = 1 << 62;
+/// Texts that are kept for readers at a time.
+const TEXTS_MAX: usize = 256;
+
+/// Writes the text of `status`.
+pub(super) type Status = Box<dyn Fn() -> Vec<u8> + Send + Sync>;
+
+/// What is hidden in a mount.
+pub(super) struct Hidden {
+    status: Status,
+    texts: Mutex<Texts>,
+}
+
+#[derive(Default)]
+struct Texts {
+    last: u64,
+    texts: BTreeMap<u64, Arc<[u8]>>,
+}
+
+impl Hidden {
+    pub(super) fn new(status: Status) -> Self {
+        Hidden { status, texts: Mutex::default() }
+    }
+
+    /// Answers a request that is about something hidden; gives the reply back for any other.
+    pub(super) fn answer(&self, request: &Request<'_>, reply: Reply) -> Option<Reply> {
+        if request.nodeid < DIRECTORY {
+            return match named(request) {
+                Some(Asked::Found) => {
+                    reply.entry(&entry(DIRECTORY, directory_attr()));
+                    None
+                }
+                Some(Asked::Made) => {
+                    reply.error(Errno::EXIST);
+                    None
+                }
+                Some(Asked::Moved) => {
+                    reply.error(Errno::PERM);
+                    None
+                }
+                None => Some(reply),
+            };
+        }
+        self.answer_hidden(request, reply);
+        None
+    }
+
+    /// Forgets a text that the kernel has forgotten; true when the inode was a hidden one.
+    pub(super) fn forget(&self, ino: u64) -> bool {
+        if ino >= DIRECTORY {
+            self.texts.lock().texts.remove(&ino);
+        }
+        ino >= DIRECTORY
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "whatever else is asked of what is hidden is not permitted")]
+    fn answer_hidden(&self, request: &Request<'_>, reply: Reply) {
+        let ino = request.nodeid;
+        match &request.operation {
+            Operation::Lookup { name } if ino == DIRECTORY && *name == STATUS => {
+                let (ino, text) = self.text();
+                reply.entry(&entry(ino, text_attr(ino, &text)));
+            }
+            Operation::Lookup { .. } => reply.entry(&Entry::negative(Duration::ZERO)),
+            Operation::Getattr { .. } if ino == DIRECTORY => reply.attr(&directory_attr(), Duration::ZERO),
+            Operation::Getattr { .. } => match self.find(ino) {
+                Some(text) => reply.attr(&text_attr(ino, &text), Duration::ZERO),
+                None => reply.error(Errno::STALE),
+            },
+            Operation::Read { offset, size, .. } => match self.find(ino) {
+                Some(text) => {
+                    let from = (*offset).min(text.len() as u64) as usize;
+                    let to = (from + *size as usize).min(text.len());
+                    reply.data(&text[from..to]);
+                }
+                None => reply.error(Errno::STALE),
+            },
+            Operation::Readdir { offset, size, .. } | Operation::Readdirplus { offset, size, .. } => {
+                let plus = matches!(request.operation, Operation::Readdirplus { .. });
+                reply.directory(&listing(*offset, *size, plus));
+            }
+            Operation::Access { .. } => reply.ok(),
+            Operation::Getxattr { .. } | Operation::Listxattr { .. } => reply.error(Errno::NODATA),
+            Operation::Open { .. } | Operation::Opendir { .. } | Operation::Flush { .. } => reply.error(Errno::NOSYS),
+            Operation::Release { .. } | Operation::Releasedir { .. } | Operation::Fsync { .. } => reply.ok(),
+            _ => reply.error(Errno::PERM),
+        }
+    }
+
+    fn text(&self) -> (u64, Arc<[u8]>) {
+        let text: Arc<[u8]> = (self.status)().into();
+        let mut texts = self.texts.lock();
+        texts.last += 1;
+        let ino = DIRECTORY + texts.last;
+        texts.texts.insert(ino, Arc::clone(&text));
+        if texts.texts.len() > TEXTS_MAX {
+            texts.texts.pop_first();
+        }
+        (ino, text)
+    }
+
+    fn find(&self, ino: u64) -> Option<Arc<[u8]>> {
+        self.texts.lock().texts.get(&ino).cloned()
+    }
+}
+
+/// What a request wants of the hidden name.
+enum Asked {
+    Found,
+    Made,
+    Moved,
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "no other request can name what is hidden")]
+fn named(request: &Request<'_>) -> Option<Asked> {
+    let here = |name: &[u8]| request.nodeid == ROOT && name == NAME;
+    match &request.operation {
+        Operation::Lookup { name } if here(name) => Some(Asked::Found),
+        Operation::Mknod { name, .. } | Operation::Mkdir { name, .. } | Operation::Symlink { name, .. }
+            if here(name) =>
+        {
+            Some(Asked::Made)
+        }
+        Operation::Link { name, .. } if here(name) => Some(Asked::Made),
+        Operation::Unlink { name } | Operation::Rmdir { name } if here(name) => Some(Asked::Moved),
+        Operation::Rename { name, new_parent, new_name, .. }
+            if here(name) || (*new_parent == ROOT && *new_name == NAME) =>
+        {
+            Some(Asked::Moved)
+        }
+        _ => None,
+    }
+}
+
+fn entry(ino: u64, attr: Attr) -> Entry {
+    Entry { nodeid: ino, attr, ..Entry::default() }
+}
+
+fn directory_attr() -> Attr {
+    Attr { ino: DIRECTORY, mode: 0o040_555, nlink: 2, blksize: 4096, ..Attr::default() }
+}
+
+fn text_attr(ino: u64, text: &[u8]) -> Attr {
+    Attr { ino, mode: 0o100_444, nlink: 1, size: text.len() as u64, blksize: 4096, ..Attr::default() }
+}
+
+fn listing(offset: u64, size: u32, plus: bool) -> DirectoryBuffer {
+    let mut listing = DirectoryBuffer::new(size);
+    let names: [(&[u8], u32); 3] = [(b".", 0o040_000), (b"..", 0o040_000), (STATUS, 0o100_000)];
+    for (next, (name, mode)) in (1u64..).zip(names).filter(|(next, _)| *next > offset) {
+        let attr = Attr { ino: DIRECTORY, mode, ..Attr::default() };
+        // Three short names fit in the smallest listing that the kernel asks for.
+        let _ = match plus {
+            true => listing.add_plus(&Entry { attr, ..Entry::default() }, next, name),
+            false => listing.add(DIRECTORY, next, mode, name),
+        };
+    }
+    listing
+}

@@ -1,0 +1,108 @@
+//! A branch that is mounted on a directory.
+
+use super::hidden::Hidden;
+use super::known::Known;
+use super::{Requests, Served, Settings, TTL_EXCLUSIVE};
+use crate::kernel::{Contents, Filesystem, MountError, Session, Unmount, UnmountError};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use tenure_client::Branch;
+use tenure_model::Clock;
+
+/// How far the kernel reads ahead of a sequential reader, in KiB.
+const READ_AHEAD_KIB: u32 = 2048;
+
+/// How to mount a branch.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What the list of mounts shows as mounted, such as `drive@branch`.
+    pub source: String,
+    /// Whether nothing can be changed.
+    pub read_only: bool,
+    /// Whether other users may use the mount.
+    pub allow_other: bool,
+    /// Whether files that the mount point holds are hidden by the mount, not a reason to refuse it.
+    pub hide_contents: bool,
+    /// How many threads read requests.
+    pub readers: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            source: "tenure".into(),
+            read_only: false,
+            allow_other: false,
+            hide_contents: false,
+            readers: 2,
+        }
+    }
+}
+
+/// A branch that is mounted.
+pub struct Mount {
+    session: Session,
+    served: Arc<Served>,
+}
+
+impl Mount {
+    /// Mounts a held branch on `dir`. `status` writes what `.tenure/status` shows; `on_end` is called when the mount is
+    /// gone, however that comes.
+    pub fn attach(
+        branch: Arc<Branch>,
+        clock: Arc<dyn Clock>,
+        dir: &Path,
+        options: &Options,
+        status: Box<dyn Fn() -> Vec<u8> + Send + Sync>,
+        on_end: Box<dyn FnOnce() + Send>,
+    ) -> Result<Mount, MountError> {
+        let root = rustix::process::geteuid().is_root();
+        // Root may do everything in a mount that is its own; everybody else is checked by the kernel.
+        let kernel_checks = options.allow_other || !root;
+        let served = Arc::new(Served {
+            branch,
+            clock,
+            known: Known::default(),
+            hidden: Hidden::new(status),
+            settings: Settings { kernel_checks, ttl: TTL_EXCLUSIVE },
+            requests: Requests::default(),
+            notifier: Mutex::new(None),
+            on_end: Mutex::new(Some(on_end)),
+        });
+        let kernel_options = crate::kernel::Options {
+            source: options.source.clone(),
+            allow_other: options.allow_other,
+            default_permissions: kernel_checks,
+            read_only: options.read_only,
+            suid_and_devices: root,
+            contents: if options.hide_contents { Contents::Hide } else { Contents::Refuse },
+            readers: options.readers,
+            read_ahead_kib: Some(READ_AHEAD_KIB),
+            ..crate::kernel::Options::default()
+        };
+        let session = Session::mount(&kernel_options, dir, Arc::clone(&served) as Arc<dyn Filesystem>)?;
+        Ok(Mount { session, served })
+    }
+
+    /// Returns the mount point, absolute and without symbolic links.
+    pub fn path(&self) -> &Path {
+        self.session.path()
+    }
+
+    /// Returns how many requests of each kind the kernel has made.
+    pub fn requests(&self) -> BTreeMap<String, u64> {
+        self.served.requests()
+    }
+
+    /// Takes the mount away.
+    pub fn unmount(&self, how: Unmount) -> Result<(), UnmountError> {
+        self.session.unmount(how)
+    }
+
+    /// Waits until the mount is gone.
+    pub fn join(self) {
+        self.session.join();
+    }
+}
