@@ -118,9 +118,8 @@ impl Tree {
     ) -> Result<bool, Missing> {
         let mut change = Some(change);
         self.edit(key, &mut |entries, found| {
-            let Some((at, change)) = found.ok().zip(change.take()) else {
-                return Step::Kept;
-            };
+            let Ok(at) = found else { return Step::Kept };
+            let change = change.take().expect("an edit reaches one leaf, once");
             let value = change(entries.value(at));
             replace(entries, at, value.as_ref())
         })?;
@@ -195,7 +194,11 @@ fn replace(entries: &mut Entries, at: usize, value: &[u8]) -> Step {
     if old == value {
         return Step::Kept;
     }
-    let step = if value.len() < old.len() { Step::Shrunk } else { Step::Grown };
+    let step = if value.len() < old.len() {
+        Step::Shrunk
+    } else {
+        Step::Grown
+    };
     entries.replace(at, value);
     step
 }

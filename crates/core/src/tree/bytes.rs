@@ -40,7 +40,10 @@ fn encode_branch(branch: &Branch, out: &mut Vec<u8>) {
         if at > 0 {
             put_bytes(out, separators.rest(at - 1));
         }
-        child.address().expect("children are stored before their parent").write(out);
+        child
+            .address()
+            .expect("children are stored before their parent")
+            .write(out);
     }
 }
 

@@ -61,7 +61,10 @@ fn check_body(page: &Arc<Page>, body: &Body, fences: Fences<'_>, depth: Depth) {
     match body {
         Body::Leaf(entries) => {
             entries.check();
-            assert!(entries.bytes().len() <= PAGE_LEN_MAX || entries.len() == 1, "a leaf of several entries is no larger than a page");
+            assert!(
+                entries.bytes().len() <= PAGE_LEN_MAX || entries.len() == 1,
+                "a leaf of several entries is no larger than a page"
+            );
             check_fences((0..entries.len()).map(|at| entries.key(at)), fences, "a key");
         }
         Body::Branch(branch) => check_branch(branch, fences, depth),
@@ -80,8 +83,15 @@ fn check_body(page: &Arc<Page>, body: &Body, fences: Fences<'_>, depth: Depth) {
 fn check_branch(branch: &Branch, fences: Fences<'_>, depth: Depth) {
     let (separators, children) = (&branch.separators, &branch.children);
     separators.check();
-    assert_eq!(separators.len() + 1, children.len(), "a separator stands between two children");
-    assert!(branch.size() <= PAGE_LEN_MAX || children.len() < 4, "a branch page of several children is no larger than a page");
+    assert_eq!(
+        separators.len() + 1,
+        children.len(),
+        "a separator stands between two children"
+    );
+    assert!(
+        branch.size() <= PAGE_LEN_MAX || children.len() < 4,
+        "a branch page of several children is no larger than a page"
+    );
     let keys: Vec<_> = (0..separators.len()).map(|at| separators.key(at)).collect();
     check_fences(keys.iter(), fences, "a separator");
     for (at, child) in children.iter().enumerate() {
@@ -89,7 +99,11 @@ fn check_branch(branch: &Branch, fences: Fences<'_>, depth: Depth) {
             assert!(child.address().is_some(), "a page without its body is stored");
             continue;
         };
-        assert_eq!(body.level() + 1, branch.level, "children are one level below their parent");
+        assert_eq!(
+            body.level() + 1,
+            branch.level,
+            "children are one level below their parent"
+        );
         assert!(!body.is_empty(), "only a root is empty");
         let low = at.checked_sub(1).map_or(fences.0, |at| Some(&keys[at]));
         let high = keys.get(at).map_or(fences.1, |key| Some(key));

@@ -103,7 +103,10 @@ impl Branch {
             if first == last && !is_whole {
                 partial[0] = Some((first, (from, to)));
             }
-            return Cut { whole: first..first + usize::from(is_whole), partial };
+            return Cut {
+                whole: first..first + usize::from(is_whole),
+                partial,
+            };
         }
         partial[0] = from.map(|from| (first, (Some(from), None)));
         partial[1] = to.map(|to| (last, (None, Some(to))));

@@ -29,7 +29,11 @@ pub(super) fn diff(
 }
 
 /// Goes on by one page or one entry, on one side or on both; breaks at the end.
-fn step(before: &mut Walk<'_>, after: &mut Walk<'_>, tell: &mut Tell<'_>) -> Result<ControlFlow<()>, Missing> {
+fn step(
+    before: &mut Walk<'_>,
+    after: &mut Walk<'_>,
+    tell: &mut Tell<'_>,
+) -> Result<ControlFlow<()>, Missing> {
     let order = match (before.place(), after.place()) {
         (Place::End, Place::End) => return Ok(ControlFlow::Break(())),
         (Place::End, _) => Ordering::Greater,

@@ -211,10 +211,13 @@ impl Branch {
         }
         let fits = |neighbour: usize| {
             let room = self.measure(neighbour);
-            room.is_some_and(|(other, _)| size + other <= MERGED_LEN_MAX)
+            // An empty one is about to be unlinked.
+            room.is_some_and(|(other, is_empty)| !is_empty && size + other <= MERGED_LEN_MAX)
         };
         if size >= PAGE_LEN_MIN {
-        } else if at > 0 && fits(at - 1) {
+            return;
+        }
+        if at > 0 && fits(at - 1) {
             self.merge(at - 1, memory);
         } else if at + 1 < self.children.len() && fits(at + 1) {
             self.merge(at, memory);

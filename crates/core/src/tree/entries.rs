@@ -201,8 +201,7 @@ impl Entries {
         if new_len > old_len {
             self.open(end, new_len - old_len);
         }
-        self.bytes
-            .copy_within(key.clone(), from + lengths.len());
+        self.bytes.copy_within(key.clone(), from + lengths.len());
         if new_len < old_len {
             self.bytes.drain(from + new_len..end);
         }
@@ -243,13 +242,21 @@ impl Entries {
     /// Returns the entries of `left`, then those of `right`, whose keys are all greater.
     pub(super) fn joined(left: &Self, right: &Self) -> Self {
         if left.len() == 0 || right.len() == 0 {
-            return if left.len() == 0 { right.clone() } else { left.clone() };
+            return if left.len() == 0 {
+                right.clone()
+            } else {
+                left.clone()
+            };
         }
         let first = left.key(0);
         let prefix_len = shared(&first, &right.key(right.len() - 1)).min(PREFIX_LEN_MAX);
         let capacity = left.bytes.len() + right.bytes.len();
-        let mut entries =
-            Self::with_prefix(left.bytes[0], &first[..prefix_len], capacity, left.len() + right.len());
+        let mut entries = Self::with_prefix(
+            left.bytes[0],
+            &first[..prefix_len],
+            capacity,
+            left.len() + right.len(),
+        );
         entries.extend(left, 0..left.len());
         entries.extend(right, 0..right.len());
         entries.shrink();
@@ -273,7 +280,8 @@ impl Entries {
         let mut index = Vec::new();
         let mut offsets = Vec::new();
         while !input.is_empty() {
-            let offset = u32::try_from(bytes.len() - input.remaining()).map_err(|_| malformed("page length"))?;
+            let offset =
+                u32::try_from(bytes.len() - input.remaining()).map_err(|_| malformed("page length"))?;
             let key_len = read_length(&mut input)?;
             let value_len = read_length(&mut input)?;
             index.push(hint(input.take(key_len)?));
@@ -318,8 +326,12 @@ impl Entries {
 
     /// Panics unless the index says what the buffer says.
     pub(super) fn check(&self) {
-        let parsed = Self::parsed(&self.bytes).expect("a page's entries are sorted under their longest prefix");
-        assert_eq!(parsed.index, self.index, "a page's index says what its buffer says");
+        let parsed =
+            Self::parsed(&self.bytes).expect("a page's entries are sorted under their longest prefix");
+        assert_eq!(
+            parsed.index, self.index,
+            "a page's index says what its buffer says"
+        );
     }
 
     fn push_parts(&mut self, rest: &[u8], tail: &[u8], value: &[u8]) {
@@ -406,7 +418,10 @@ pub(super) fn separator(left: &[u8], right: &[u8]) -> Box<[u8]> {
 
 /// Returns how many bytes both begin with.
 fn shared(left: &[u8], right: &[u8]) -> usize {
-    left.iter().zip(right).take_while(|(left, right)| left == right).count()
+    left.iter()
+        .zip(right)
+        .take_while(|(left, right)| left == right)
+        .count()
 }
 
 /// Returns the first four bytes as a number that sorts as they do.
@@ -448,7 +463,10 @@ struct Lengths {
 
 impl Lengths {
     fn of(key: usize, value: usize) -> Self {
-        let mut lengths = Self { bytes: [0; 20], len: 0 };
+        let mut lengths = Self {
+            bytes: [0; 20],
+            len: 0,
+        };
         lengths.put(key);
         lengths.put(value);
         lengths

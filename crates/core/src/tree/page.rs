@@ -62,53 +62,66 @@ pub(super) struct Branch {
     pub(super) children: Vec<Arc<Page>>,
 }
 
+/// What came of an attempt to forget a body.
+pub(super) enum Eviction {
+    /// So many bytes are free.
+    Freed(usize),
+    /// It was read since the last attempt, and may go at the next.
+    Spared,
+    /// It is dirty, being read, or gone already.
+    Impossible,
+}
+
 /// A body that is read; nobody evicts it meanwhile.
 pub(super) type Reading<'a> = MappedRwLockReadGuard<'a, Body>;
 
 /// A page that must be loaded before the question can be answered: supply it and ask again.
 #[derive(Clone, Error)]
-#[error("a page of the tree is not loaded: {} in pack {}", .at.digest, .at.pack)]
-pub struct Missing {
-    page: Arc<Page>,
-    at: Address,
-}
+#[error("a page of the tree is not loaded: {} in pack {}", .0.resting().digest, .0.resting().pack)]
+pub struct Missing(Arc<Page>);
 
 impl Missing {
     /// Names `page`, which has no body and therefore an address.
     pub(super) fn of(page: &Arc<Page>) -> Self {
-        Self {
-            page: page.clone(),
-            at: *page.stored.get().expect("a page without its body is stored"),
-        }
+        Self(page.clone())
     }
 
     /// Returns where the page's bytes rest.
     pub fn at(&self) -> Address {
-        self.at
+        *self.0.resting()
     }
 
     /// Installs the page from its bytes; refuses bytes that are not the page's. Doing it twice is harmless.
     pub fn supply(&self, bytes: &[u8]) -> Result<(), Malformed> {
-        if self.page.is_resident() {
+        let Self(page) = self;
+        if page.is_resident() {
             return Ok(());
         }
-        if Digest::of(bytes) != self.at.digest {
+        if Digest::of(bytes) != page.resting().digest {
             return Err(malformed("page: its digest is another"));
         }
-        let body = bytes::decode(bytes, self.page.level, &self.page.memory)?;
-        let mut slot = self.page.body.write();
+        let body = bytes::decode(bytes, page.level, &page.memory)?;
+        let mut slot = page.body.write();
         if slot.is_none() {
-            self.page.memory.resident(0, body.heap());
-            self.page.touched.store(true, Ordering::Relaxed);
+            page.memory.resident(0, body.heap());
+            page.touched.store(true, Ordering::Relaxed);
             *slot = Some(body);
         }
         Ok(())
     }
 }
 
+impl PartialEq for Missing {
+    fn eq(&self, other: &Self) -> bool {
+        self.at() == other.at()
+    }
+}
+
+impl Eq for Missing {}
+
 impl fmt::Debug for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Missing({:?})", self.at)
+        write!(f, "Missing({:?})", self.at())
     }
 }
 
@@ -168,12 +181,17 @@ impl Page {
         self.stored.get()
     }
 
+    /// Returns where the bytes of a page without its body rest.
+    fn resting(&self) -> &Address {
+        self.stored.get().expect("a page without its body is stored")
+    }
+
     /// Tells whether both are the same bytes for certain, without loading either.
     pub(super) fn is_same(self: &Arc<Self>, other: &Arc<Self>) -> bool {
         Arc::ptr_eq(self, other)
-            || self.address().is_some_and(|mine| {
-                other.address().is_some_and(|theirs| mine.digest == theirs.digest)
-            })
+            || self
+                .address()
+                .is_some_and(|mine| other.address().is_some_and(|theirs| mine.digest == theirs.digest))
     }
 
     /// Returns the count that it is under.
@@ -217,15 +235,20 @@ impl Page {
         *self.stored.get().expect("it was set just now")
     }
 
-    /// Forgets the body if the page is clean, not being read, and was not read since the last call. Returns the bytes freed.
-    pub(super) fn evict(&self) -> usize {
-        if self.address().is_none() || self.touched.swap(false, Ordering::Relaxed) {
-            return 0;
+    /// Forgets the body if the page is clean, is not being read, and was not read since the last call.
+    pub(super) fn evict(&self) -> Eviction {
+        if self.address().is_none() {
+            return Eviction::Impossible;
         }
-        let body = self.body.try_write().and_then(|mut slot| slot.take());
-        let freed = body.map_or(0, |body| body.heap());
+        if self.touched.swap(false, Ordering::Relaxed) {
+            return Eviction::Spared;
+        }
+        let Some(body) = self.body.try_write().and_then(|mut slot| slot.take()) else {
+            return Eviction::Impossible;
+        };
+        let freed = body.heap();
         self.memory.resident(freed, 0);
-        freed
+        Eviction::Freed(freed)
     }
 }
 
@@ -234,7 +257,7 @@ const WEIGHT: usize = size_of::<Page>() + 2 * size_of::<usize>();
 
 impl Clone for Page {
     fn clone(&self) -> Self {
-        // The body first: a page that has none by now has an address by then.
+        // The body first: a page that is found without one has an address by then.
         let body = self.peek().map(|body| body.clone());
         let stored = self.stored.clone();
         let weight = WEIGHT + body.as_ref().map_or(0, Body::heap);

@@ -27,7 +27,9 @@ pub(super) fn floor(
 ) -> Result<bool, Missing> {
     match &*edge.read()? {
         Body::Leaf(entries) => {
-            let end = key.map_or(entries.len(), |key| entries.find(key).map_or_else(|at| at, |at| at + 1));
+            let end = key.map_or(entries.len(), |key| {
+                entries.find(key).map_or_else(|at| at, |at| at + 1)
+            });
             if end > 0 {
                 let mut key = Vec::new();
                 let value = entries.read(end - 1, &mut key);
