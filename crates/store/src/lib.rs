@@ -6,6 +6,7 @@
 
 pub mod key;
 
+pub mod aligned;
 pub mod bucket;
 pub mod disk;
 
@@ -17,6 +18,7 @@ pub mod memory;
 
 pub mod pack;
 
+pub use aligned::Aligned;
 pub use bucket::{Bucket, Counts, OpenError, Put, Requests};
 pub use disk::{Disk, DiskFile, Lock};
 pub use faulty::FaultyBucket;

@@ -6,14 +6,22 @@
 //!
 //! A manifest must name only sealed packs: recovery knows an open pack's chunks from the journal alone.
 
+mod blocks;
+mod buffer;
+mod index;
 mod packs;
+mod recover;
+mod seal;
+mod sealed;
+mod thread;
 mod writer;
 
-pub use packs::{Listing, Packs, Recovered};
+pub use packs::{Listing, Packs};
+pub use recover::{Missing, Recovered};
 pub use writer::PackWriter;
 
-use crate::key::Key;
-use tenure_model::{ChunkPlace, Digest, PackNumber};
+use crate::key::{Key, number_text, parse_number};
+use tenure_model::{Digest, DriveName, PackNumber};
 
 /// A pack takes no more once it is this long: a cold reader gets neighbours with one range read, and
 /// compaction rewrites little.
@@ -63,11 +71,33 @@ pub struct Sealed {
     pub entries: Vec<Entry>,
 }
 
-/// A chunk whose bytes cannot be had, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Missing {
-    /// What should be there.
-    pub place: ChunkPlace,
-    /// Why it is not; names the object.
-    pub why: String,
+impl PackName {
+    /// Returns the key of the pack's object.
+    pub fn key(&self, drive: &DriveName) -> Key {
+        let tag = u64::from_be_bytes(self.tag);
+        Key::in_drive(
+            drive,
+            &["packs", &format!("{}.{tag:016x}", number_text(self.number.0))],
+        )
+    }
+
+    /// Returns the name that the last component of a key is, if it is one.
+    pub fn parse(file_name: &str) -> Option<Self> {
+        let (number, tag) = file_name.split_once('.')?;
+        let name = Self {
+            number: PackNumber(parse_number(number)?),
+            tag: u64::from_str_radix(tag, 16).ok()?.to_be_bytes(),
+        };
+        // Only one way to write a name is a name.
+        (tag.len() == 16 && !tag.contains(|digit: char| digit.is_ascii_uppercase() || digit == '+'))
+            .then_some(name)
+    }
 }
+
+/// Returns the key of a pack that is being filled.
+fn open_key(drive: &DriveName, number: PackNumber) -> Key {
+    Key::in_drive(drive, &["packs", &format!("{}.{OPEN}", number_text(number.0))])
+}
+
+/// What stands behind the number of a pack that is being filled.
+const OPEN: &str = "open";

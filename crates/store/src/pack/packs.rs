@@ -1,12 +1,42 @@
 //! All packs of one drive: which there are, and reading from them by address.
 
-use super::{Entry, Missing, PackName, PackWriter, Sealed};
+use super::buffer::Spare;
+use super::index::Index;
+use super::sealed::SealedPack;
+use super::thread::{self, Signal};
+use super::writer::PackWriter;
+use super::{Entry, OPEN, PackName, Recovered, Sealed, open_key, recover};
 use crate::bucket::Bucket;
+use crate::disk::Disk;
+use crate::key::parse_number;
+use parking_lot::RwLock;
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tenure_model::{Address, ChunkPlace, DriveName, Failure, PackNumber};
 
+/// Bytes of one buffer of a pack that is being filled: large writes are what disks are fastest at.
+const BUFFER_LEN: usize = 4 << 20;
+/// Buffers that are kept for the next pack.
+const BUFFERS_KEPT: usize = 4;
+/// Bytes of indexes in memory: those of about a million small files.
+const INDEXES_LEN_MAX: usize = 64 << 20;
+
 /// The packs of one drive. Shared by threads.
-pub struct Packs {}
+pub struct Packs {
+    bucket: Arc<dyn Bucket>,
+    drive: DriveName,
+    slots: RwLock<BTreeMap<PackNumber, Slot>>,
+    spare: Arc<Spare>,
+    signal: Arc<Signal>,
+    uses: AtomicU64,
+}
+
+#[derive(Clone)]
+enum Slot {
+    Open(Arc<PackWriter>),
+    Sealed(Arc<SealedPack>),
+}
 
 /// The packs that a drive's folder holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,87 +47,249 @@ pub struct Listing {
     pub open: Vec<PackNumber>,
 }
 
-/// What recovery made of a pack that was being filled.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recovered {
-    /// The pack, sealed, with every chunk that could be verified; none when there was nothing to keep.
-    pub sealed: Option<Sealed>,
-    /// Chunks that the journal names and that cannot be had. One that was acknowledged is a loss.
-    pub missing: Vec<Missing>,
-}
-
 impl Packs {
     /// Knows the packs that `table` names.
     pub fn new(
-        _bucket: Arc<dyn Bucket>,
-        _drive: DriveName,
-        _table: impl IntoIterator<Item = PackName>,
+        bucket: Arc<dyn Bucket>,
+        drive: DriveName,
+        table: impl IntoIterator<Item = PackName>,
     ) -> Arc<Self> {
-        todo!()
+        let packs = Self::with_buffers(bucket, drive, BUFFER_LEN);
+        table.into_iter().for_each(|name| packs.add(name));
+        Arc::new(packs)
+    }
+
+    /// Knows no pack yet, and fills new ones through buffers of that length.
+    pub(super) fn with_buffers(bucket: Arc<dyn Bucket>, drive: DriveName, buffer_len: usize) -> Self {
+        Self {
+            bucket,
+            drive,
+            slots: RwLock::default(),
+            spare: Spare::new(buffer_len, BUFFERS_KEPT),
+            signal: Arc::default(),
+            uses: AtomicU64::new(0),
+        }
     }
 
     /// Lists the packs of a drive.
-    pub fn list(_bucket: &dyn Bucket, _drive: &DriveName) -> Result<Listing, Failure> {
-        todo!()
+    pub fn list(bucket: &dyn Bucket, drive: &DriveName) -> Result<Listing, Failure> {
+        let mut listing = Listing::default();
+        for name in bucket.children(&format!("drives/{drive}/packs/"))? {
+            if let Some(name) = PackName::parse(&name) {
+                listing.sealed.push(name);
+            } else if let Some((number, OPEN)) = name.split_once('.') {
+                listing.open.extend(parse_number(number).map(PackNumber));
+            }
+        }
+        Ok(listing)
     }
 
     /// Starts a pack of a number that was never used, on the bucket's disk.
-    pub fn start(&self, _number: PackNumber) -> Result<Arc<PackWriter>, Failure> {
-        todo!()
+    pub fn start(&self, number: PackNumber) -> Result<Arc<PackWriter>, Failure> {
+        if self.slots.read().contains_key(&number) {
+            return Err(Failure::DidNotHappen(format!("pack {number} was started before")));
+        }
+        let (spare, signal) = (self.spare.clone(), self.signal.clone());
+        let writer = PackWriter::create(&*self.disk()?, &self.drive, number, spare, signal)?;
+        let writer = Arc::new(writer);
+        self.slots.write().insert(number, Slot::Open(writer.clone()));
+        Ok(writer)
     }
 
     /// Seals a pack that was started: its bytes and its index are durable, and it takes no more.
-    pub fn seal(&self, _number: PackNumber) -> Result<Sealed, Failure> {
-        todo!()
+    pub fn seal(&self, number: PackNumber) -> Result<Sealed, Failure> {
+        let Slot::Open(writer) = self.slot(number)? else {
+            return Err(Failure::DidNotHappen(format!("pack {number} is sealed already")));
+        };
+        let sealed = writer.seal(&*self.disk()?, &self.drive)?;
+        self.add(sealed.name);
+        Ok(sealed)
     }
 
     /// Seals what a crash left open, given the chunks that the journal places there.
-    pub fn recover_open(&self, _number: PackNumber, _places: &[ChunkPlace]) -> Result<Recovered, Failure> {
-        todo!()
+    ///
+    /// A pack that was sealed in the meantime is only compared with them; its name is then in the listing.
+    pub fn recover_open(&self, number: PackNumber, places: &[ChunkPlace]) -> Result<Recovered, Failure> {
+        if let Some(Slot::Sealed(pack)) = self.slots.read().get(&number).cloned() {
+            let index = self.index(&pack)?;
+            return Ok(recover::compare(pack.name(), pack.key(), &index, places));
+        }
+        let recovered = recover::recover(&*self.disk()?, &self.drive, number, places)?;
+        recovered.sealed.iter().for_each(|sealed| self.add(sealed.name));
+        Ok(recovered)
     }
 
     /// Removes a pack that a crash left open and of which the journal names nothing.
-    pub fn discard_open(&self, _number: PackNumber) -> Result<(), Failure> {
-        todo!()
+    pub fn discard_open(&self, number: PackNumber) -> Result<(), Failure> {
+        if let Some(Slot::Open(_)) = self.slots.read().get(&number) {
+            return Err(Failure::DidNotHappen(format!("pack {number} is being filled")));
+        }
+        self.disk()?.remove(&open_key(&self.drive, number))
     }
 
     /// Makes a sealed pack known, such as one that another process sealed.
-    pub fn add(&self, _name: PackName) {
-        todo!()
+    pub fn add(&self, name: PackName) {
+        let sealed = Slot::Sealed(Arc::new(SealedPack::new(&self.drive, name)));
+        self.slots.write().insert(name.number, sealed);
     }
 
     /// Deletes a sealed pack that nothing names any more.
-    pub fn delete(&self, _number: PackNumber) -> Result<(), Failure> {
-        todo!()
+    pub fn delete(&self, number: PackNumber) -> Result<(), Failure> {
+        let Slot::Sealed(pack) = self.slot(number)? else {
+            return Err(Failure::DidNotHappen(format!("pack {number} is being filled")));
+        };
+        self.bucket.delete(pack.key())?;
+        self.slots.write().remove(&number);
+        Ok(())
     }
 
     /// Returns all sealed packs, by number.
     pub fn table(&self) -> Vec<PackName> {
-        todo!()
+        let slots = self.slots.read();
+        let sealed = slots.values().filter_map(|slot| match slot {
+            Slot::Sealed(pack) => Some(pack.name()),
+            Slot::Open(_) => None,
+        });
+        sealed.collect()
     }
 
     /// Returns the whole chunk or page, verified by its digest.
-    pub fn read(&self, _at: Address) -> Result<Vec<u8>, Failure> {
-        todo!()
+    pub fn read(&self, at: Address) -> Result<Vec<u8>, Failure> {
+        match self.slot(at.pack)? {
+            Slot::Open(writer) => {
+                let entry = found(writer.find(at.digest), at)?;
+                let mut bytes = vec![0; entry.len as usize];
+                writer.read_range(entry.offset, &mut bytes)?;
+                Ok(bytes)
+            }
+            Slot::Sealed(pack) => {
+                let entry = found(self.index(&pack)?.find(at.digest), at)?;
+                let mut bytes = vec![0; entry.len as usize];
+                pack.read_whole(&*self.bucket, entry, &mut bytes)?;
+                Ok(bytes)
+            }
+        }
     }
 
     /// Fills `into` with the chunk's bytes from `start` on, verified by the pack's block checksums.
-    pub fn read_into(&self, _at: Address, _start: u32, _into: &mut [u8]) -> Result<(), Failure> {
-        todo!()
+    pub fn read_into(&self, at: Address, start: u32, into: &mut [u8]) -> Result<(), Failure> {
+        match self.slot(at.pack)? {
+            Slot::Open(writer) => {
+                let entry = found(writer.find(at.digest), at)?;
+                check_range(entry, start, into.len(), at)?;
+                writer.read_range(entry.offset + u64::from(start), into)
+            }
+            Slot::Sealed(pack) => {
+                let index = self.index(&pack)?;
+                let entry = found(index.find(at.digest), at)?;
+                check_range(entry, start, into.len(), at)?;
+                pack.read_into(&*self.bucket, &index, entry, start, into)
+            }
+        }
     }
 
     /// Returns what a pack holds, by digest.
-    pub fn entries(&self, _number: PackNumber) -> Result<Vec<Entry>, Failure> {
-        todo!()
+    pub fn entries(&self, number: PackNumber) -> Result<Vec<Entry>, Failure> {
+        match self.slot(number)? {
+            Slot::Open(writer) => Ok(writer.entries()),
+            Slot::Sealed(pack) => Ok(self.index(&pack)?.entries().collect()),
+        }
     }
 
     /// Reads all of a sealed pack and verifies every block and every digest; returns its length.
-    pub fn verify(&self, _number: PackNumber) -> Result<u64, Failure> {
-        todo!()
+    pub fn verify(&self, number: PackNumber) -> Result<u64, Failure> {
+        match self.slot(number)? {
+            Slot::Open(writer) => Ok(writer.len()),
+            Slot::Sealed(pack) => pack.verify(&*self.bucket),
+        }
     }
 
     /// Starts the thread that writes full buffers to disk; it ends when the packs are dropped.
-    pub fn start_thread(self: &Arc<Self>) {
-        todo!()
+    pub fn start_thread(self: &Arc<Self>) -> Result<(), Failure> {
+        thread::start(Arc::downgrade(self), self.signal.clone())
     }
+
+    /// Writes the full buffers of every pack that is being filled.
+    pub(super) fn write_out(&self) {
+        let slots = self.slots.read();
+        let open = slots.values().filter_map(|slot| match slot {
+            Slot::Open(writer) => Some(writer.clone()),
+            Slot::Sealed(_) => None,
+        });
+        let open: Vec<_> = open.collect();
+        drop(slots);
+        for writer in open {
+            // A failure stays with the pack, and is what its next append or flush returns.
+            let _ = writer.write_out();
+        }
+    }
+
+    fn disk(&self) -> Result<Arc<dyn Disk>, Failure> {
+        let bucket = &self.bucket;
+        bucket.disk().ok_or_else(|| {
+            Failure::DidNotHappen(format!("{} has no disk to fill a pack on", bucket.describe()))
+        })
+    }
+
+    fn slot(&self, number: PackNumber) -> Result<Slot, Failure> {
+        let found = self.slots.read().get(&number).cloned();
+        found.ok_or_else(|| {
+            let drive = &self.drive;
+            Failure::Corrupt(format!("drives/{drive}/packs: there is no pack {number}"))
+        })
+    }
+
+    fn index(&self, pack: &SealedPack) -> Result<Arc<Index>, Failure> {
+        let use_number = self.uses.fetch_add(1, Ordering::Relaxed);
+        match pack.cached(use_number) {
+            Some(index) => Ok(index),
+            None => {
+                let index = pack.load(&*self.bucket)?;
+                self.forget_old_indexes(pack.name().number);
+                Ok(index)
+            }
+        }
+    }
+
+    /// Forgets the indexes that were unused longest, until the others fit; never that of `but`.
+    fn forget_old_indexes(&self, but: PackNumber) {
+        let slots = self.slots.read();
+        let mut used: Vec<_> = slots
+            .iter()
+            .filter_map(|(number, slot)| match slot {
+                Slot::Sealed(pack) if *number != but => pack.usage().map(|usage| (usage, pack)),
+                Slot::Sealed(_) | Slot::Open(_) => None,
+            })
+            .collect();
+        used.sort_unstable_by_key(|((used, _), _)| std::cmp::Reverse(*used));
+        let mut sum = 0;
+        for ((_, memory), pack) in used {
+            sum += memory;
+            if sum > INDEXES_LEN_MAX {
+                pack.forget_index();
+            }
+        }
+    }
+}
+
+impl Drop for Packs {
+    fn drop(&mut self) {
+        self.signal.end();
+    }
+}
+
+fn found(entry: Option<Entry>, at: Address) -> Result<Entry, Failure> {
+    let Address { pack, digest } = at;
+    entry.ok_or_else(|| Failure::Corrupt(format!("pack {pack} does not hold {digest}")))
+}
+
+/// An extent that reaches beyond its chunk is damage, not a caller's mistake.
+fn check_range(entry: Entry, start: u32, len: usize, at: Address) -> Result<(), Failure> {
+    if u64::from(start) + len as u64 <= u64::from(entry.len) {
+        return Ok(());
+    }
+    let (pack, digest, whole) = (at.pack, at.digest, entry.len);
+    Err(Failure::Corrupt(format!(
+        "pack {pack}: {len} bytes from {start} on are asked of {digest}, which has {whole}"
+    )))
 }

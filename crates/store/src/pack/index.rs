@@ -1,0 +1,213 @@
+//! A pack's index and footer: where each chunk and page lies, and what the body's blocks should hold.
+//!
+//! Invariant: an index that was parsed is in order, names no byte outside the body, and looking something up
+//! in it cannot fail. `docs/FORMAT.md` has the bytes.
+
+use super::blocks::CHECKED_LEN;
+use super::{Entry, EntryKind};
+use tenure_model::codec::{Malformed, malformed};
+use tenure_model::{Digest, PackNumber};
+
+/// Bytes of the footer.
+pub(super) const FOOTER_LEN: usize = 64;
+const HEAD_LEN: usize = 24;
+const ENTRY_LEN: usize = 45;
+const VERSION: u32 = 1;
+const MAGIC: &[u8; 8] = b"TNPACK_1";
+
+/// Where an index lies in its pack, and its digest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Footer {
+    pub(super) body_len: u64,
+    pub(super) index_len: u64,
+    pub(super) index_digest: Digest,
+}
+
+/// Why a footer is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BadFooter {
+    Malformed,
+    /// The pack was written by a later program.
+    Newer(u32),
+}
+
+impl Footer {
+    /// Returns the footer of a body and its index.
+    pub(super) fn of(body_len: u64, index: &[u8]) -> Self {
+        Self {
+            body_len,
+            index_len: index.len() as u64,
+            index_digest: Digest::of(index),
+        }
+    }
+
+    pub(super) fn written(&self) -> [u8; FOOTER_LEN] {
+        let mut bytes = [0; FOOTER_LEN];
+        bytes[..8].copy_from_slice(&self.body_len.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.index_len.to_le_bytes());
+        bytes[16..48].copy_from_slice(&self.index_digest.0);
+        bytes[48..52].copy_from_slice(&VERSION.to_le_bytes());
+        let checksum = crc32c::crc32c(&bytes[..52]);
+        bytes[52..56].copy_from_slice(&checksum.to_le_bytes());
+        bytes[56..].copy_from_slice(MAGIC);
+        bytes
+    }
+
+    pub(super) fn parsed(bytes: &[u8; FOOTER_LEN]) -> Result<Self, BadFooter> {
+        if bytes[56..] != *MAGIC || number32(&bytes[52..]) != crc32c::crc32c(&bytes[..52]) {
+            return Err(BadFooter::Malformed);
+        }
+        match number32(&bytes[48..]) {
+            VERSION => Ok(Self {
+                body_len: number64(bytes),
+                index_len: number64(&bytes[8..]),
+                index_digest: digest(&bytes[16..]),
+            }),
+            newer => Err(BadFooter::Newer(newer)),
+        }
+    }
+}
+
+/// Returns how many bytes an index and a footer take.
+pub(super) fn written_len(entries: usize, body_len: u64) -> u64 {
+    let blocks = body_len.div_ceil(CHECKED_LEN as u64);
+    (HEAD_LEN + FOOTER_LEN + entries * ENTRY_LEN) as u64 + blocks * 4
+}
+
+/// Returns the bytes of an index; `entries` are in order, and `checksums` cover the body.
+pub(super) fn written(number: PackNumber, body_len: u64, entries: &[Entry], checksums: &[u32]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(HEAD_LEN + entries.len() * ENTRY_LEN + checksums.len() * 4);
+    bytes.extend_from_slice(&number.0.to_le_bytes());
+    bytes.extend_from_slice(&body_len.to_le_bytes());
+    for count in [entries.len(), checksums.len()] {
+        let count = u32::try_from(count).expect("a pack's length bounds its entries and blocks");
+        bytes.extend_from_slice(&count.to_le_bytes());
+    }
+    for entry in entries {
+        bytes.extend_from_slice(&entry.digest.0);
+        bytes.extend_from_slice(&entry.offset.to_le_bytes());
+        bytes.extend_from_slice(&entry.len.to_le_bytes());
+        bytes.push(match entry.kind {
+            EntryKind::Chunk => 1,
+            EntryKind::Page => 2,
+        });
+    }
+    for checksum in checksums {
+        bytes.extend_from_slice(&checksum.to_le_bytes());
+    }
+    bytes
+}
+
+/// A parsed index. Its entries stay as they were written: there can be millions.
+#[derive(Debug)]
+pub(super) struct Index {
+    number: PackNumber,
+    body_len: u64,
+    entries: Box<[u8]>,
+    checksums: Box<[u32]>,
+}
+
+impl Index {
+    pub(super) fn parsed(bytes: &[u8]) -> Result<Self, Malformed> {
+        let (head, rest) = bytes.split_at_checked(HEAD_LEN).ok_or(malformed("index"))?;
+        let body_len = number64(&head[8..]);
+        let count = |at: usize| number32(&head[at..]) as usize;
+        let (entries, blocks) = (count(16), count(20));
+        if body_len.div_ceil(CHECKED_LEN as u64) != blocks as u64
+            || rest.len() as u64 != entries as u64 * ENTRY_LEN as u64 + blocks as u64 * 4
+        {
+            return Err(malformed("index"));
+        }
+        let (entries, checksums) = rest.split_at(entries * ENTRY_LEN);
+        let index = Self {
+            number: PackNumber(number64(head)),
+            body_len,
+            entries: entries.into(),
+            checksums: checksums.chunks_exact(4).map(number32).collect(),
+        };
+        index.check_entries()?;
+        Ok(index)
+    }
+
+    fn check_entries(&self) -> Result<(), Malformed> {
+        let mut before: Option<&[u8]> = None;
+        for bytes in self.entries.chunks_exact(ENTRY_LEN) {
+            let digest = &bytes[..32];
+            let (offset, len) = (number64(&bytes[32..]), number32(&bytes[40..]));
+            let end = offset.checked_add(u64::from(len));
+            let inside = len > 0 && end.is_some_and(|end| end <= self.body_len);
+            if !inside || !matches!(bytes[44], 1 | 2) || before.is_some_and(|before| before >= digest) {
+                return Err(malformed("index"));
+            }
+            before = Some(digest);
+        }
+        Ok(())
+    }
+
+    pub(super) fn number(&self) -> PackNumber {
+        self.number
+    }
+
+    pub(super) fn body_len(&self) -> u64 {
+        self.body_len
+    }
+
+    pub(super) fn checksums(&self) -> &[u32] {
+        &self.checksums
+    }
+
+    /// Returns how much memory it takes.
+    pub(super) fn memory(&self) -> usize {
+        self.entries.len() + self.checksums.len() * 4
+    }
+
+    pub(super) fn find(&self, wanted: Digest) -> Option<Entry> {
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            match self.digest_at(middle).cmp(&wanted.0[..]) {
+                std::cmp::Ordering::Less => low = middle + 1,
+                std::cmp::Ordering::Greater => high = middle,
+                std::cmp::Ordering::Equal => return Some(self.entry_at(middle)),
+            }
+        }
+        None
+    }
+
+    pub(super) fn entries(&self) -> impl Iterator<Item = Entry> + '_ {
+        (0..self.len()).map(|at| self.entry_at(at))
+    }
+
+    fn len(&self) -> usize {
+        self.entries.len() / ENTRY_LEN
+    }
+
+    fn digest_at(&self, at: usize) -> &[u8] {
+        &self.entries[at * ENTRY_LEN..at * ENTRY_LEN + 32]
+    }
+
+    fn entry_at(&self, at: usize) -> Entry {
+        let bytes = &self.entries[at * ENTRY_LEN..(at + 1) * ENTRY_LEN];
+        Entry {
+            digest: digest(bytes),
+            offset: number64(&bytes[32..]),
+            len: number32(&bytes[40..]),
+            kind: match bytes[44] {
+                1 => EntryKind::Chunk,
+                _ => EntryKind::Page,
+            },
+        }
+    }
+}
+
+fn number64(bytes: &[u8]) -> u64 {
+    u64::from_le_bytes(bytes[..8].try_into().expect("8 bytes were taken"))
+}
+
+fn number32(bytes: &[u8]) -> u32 {
+    u32::from_le_bytes(bytes[..4].try_into().expect("4 bytes were taken"))
+}
+
+fn digest(bytes: &[u8]) -> Digest {
+    Digest(bytes[..32].try_into().expect("32 bytes were taken"))
+}

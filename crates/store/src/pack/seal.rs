@@ -1,0 +1,44 @@
+//! Sealing: a body gets its index and its name, and never changes again.
+
+use super::index::{self, Footer};
+use super::{Entry, PackName, Sealed};
+use crate::disk::{Disk, DiskFile};
+use tenure_model::{DriveName, Failure, PackNumber};
+
+/// A body that is on disk, and what is in it; entries are in order of digest.
+pub(super) struct Body {
+    pub(super) number: PackNumber,
+    pub(super) len: u64,
+    pub(super) entries: Vec<Entry>,
+    pub(super) checksums: Vec<u32>,
+}
+
+/// Writes index and footer behind the body, makes everything durable, and gives the file the pack's name.
+pub(super) fn finish(
+    disk: &dyn Disk,
+    drive: &DriveName,
+    file: &dyn DiskFile,
+    body: Body,
+) -> Result<Sealed, Failure> {
+    let mut bytes = index::written(body.number, body.len, &body.entries, &body.checksums);
+    let footer = Footer::of(body.len, &bytes);
+    bytes.extend_from_slice(&footer.written());
+    let len = body.len + bytes.len() as u64;
+    file.write_at(body.len, &bytes)?;
+    file.truncate(len)?;
+    file.sync()?;
+    let name = PackName {
+        number: body.number,
+        tag: footer.index_digest.0[..8]
+            .try_into()
+            .expect("a digest has 32 bytes"),
+    };
+    let key = name.key(drive);
+    disk.rename(&super::open_key(drive, body.number), &key)?;
+    Ok(Sealed {
+        name,
+        key,
+        len,
+        entries: body.entries,
+    })
+}
