@@ -8,7 +8,7 @@ use crate::{Undecided, content};
 use std::ops::{Bound, ControlFlow};
 use tenure_model::attr::Xattrs;
 use tenure_model::codec::Codec;
-use tenure_model::{Attr, Ino, Kind, Name, Piece, Refusal};
+use tenure_model::{Attr, Extent, Ino, Kind, Name, Piece, Refusal};
 
 /// An entry of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,6 +113,17 @@ impl Branch {
                 .filter(|at| *at < attr.size)
                 .ok_or(Refusal::NoSuchOffset)?,
             Seek::Hole => content::next_hole(&self.tree, ino, offset)?.min(attr.size),
+        })
+    }
+
+    /// Visits every extent of every file: inode, offset and extent.
+    pub fn extents(&self, mut visit: impl FnMut(Ino, u64, &Extent)) -> Result<(), Missing> {
+        let (from, to) = (Key::extent(Ino(0), 0), Key::extent(Ino(u64::MAX), u64::MAX));
+        self.tree.scan(Bound::Included(&*from), Bound::Included(&*to), |key, value| {
+            if let Some(Named::Extent(ino, offset)) = Named::parse(key) {
+                visit(ino, offset, &Extent::parsed(value).expect("only valid extents are put"));
+            }
+            ControlFlow::Continue(())
         })
     }
 

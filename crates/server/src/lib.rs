@@ -1,1 +1,32 @@
 //! Opens a drive, runs core behind the journal, lends authority and folds.
+//!
+//! A [`Drive`] is the owner of one drive and answers the calls of [`tenure_wire::Owner`]. What it accepts goes into its
+//! state and into the journal in one step; what it acknowledges is durable. In a client's own process branches and
+//! bytes are shared with it; for any other they are written out first.
+
+mod drive;
+mod open;
+
+mod branches;
+mod check;
+mod lend;
+mod session;
+mod ship;
+
+mod decide;
+mod order;
+mod state;
+
+mod fold;
+mod health;
+mod load;
+mod place;
+mod work;
+
+mod admin;
+mod holder;
+
+pub use admin::{delete, list};
+pub use drive::{Drive, Options, Threads};
+pub use holder::{Holder, holder};
+pub use open::Beginning;

@@ -1,0 +1,187 @@
+//! `tenure check`: holds what is stored against the invariants, and with `deep` every byte against its digest.
+//!
+//! It looks at a snapshot while holders go on. Invariant: one fault does not hide the others; what cannot be read is
+//! named, and the rest is still looked at.
+
+mod path;
+
+use crate::drive::Inner;
+use crate::state::{LineKind, State};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use tenure_core::Branch;
+use tenure_model::{Address, Digest, Extent, Failure, Ino, PackNumber};
+use tenure_wire::Error;
+
+/// Faults of one line that are told one by one; the rest is counted.
+const FAULTS_MAX: usize = 100;
+
+/// What is known of the packs while the lines are looked at.
+#[derive(Default)]
+struct Packed {
+    /// Lengths of what the packs hold.
+    lens: HashMap<PackNumber, Result<HashMap<Digest, u32>, Failure>>,
+    /// Packs of which some bytes are not what they were.
+    corrupt: BTreeMap<PackNumber, Failure>,
+    /// Roots of lines that were looked at.
+    seen: BTreeSet<Address>,
+}
+
+impl Inner {
+    pub(crate) fn check(&self, deep: bool) -> Result<Vec<String>, Error> {
+        let mut state = self.with(|live| Ok(live.state.clone()))?;
+        let mut faults = state.check();
+        let mut packed = Packed::default();
+        if deep {
+            self.verify_packs(&mut packed, &mut faults);
+        }
+        for (id, line) in state.lines() {
+            let noun = if line.kind == LineKind::Branch {
+                "branch"
+            } else {
+                "checkpoint"
+            };
+            let branch = state.opened(id).expect("the line was listed just now").branch;
+            let told = self.check_line(&branch, &mut packed);
+            let more = told.len().saturating_sub(FAULTS_MAX);
+            faults.extend(
+                told.into_iter()
+                    .take(FAULTS_MAX)
+                    .map(|fault| format!("{noun} {}: {fault}", line.name)),
+            );
+            if more > 0 {
+                faults.push(format!("{noun} {}: and {more} more", line.name));
+            }
+        }
+        self.work_on_pages();
+        Ok(faults)
+    }
+
+    fn verify_packs(&self, packed: &mut Packed, faults: &mut Vec<String>) {
+        for pack in self.packs.table() {
+            if let Err(failure) = self.packs.verify(pack.number) {
+                faults.push(failure.to_string());
+                packed.corrupt.insert(pack.number, failure);
+            }
+        }
+    }
+
+    /// Returns a sentence for each thing that is wrong with a line.
+    fn check_line(&self, branch: &Branch, packed: &mut Packed) -> Vec<String> {
+        if branch.tree().address().is_some_and(|at| !packed.seen.insert(at)) {
+            return Vec::new();
+        }
+        if let Err(failure) = self.loader.load_all(branch.tree()) {
+            return vec![format!("a page of its tree cannot be read: {failure}")];
+        }
+        let mut faults = match self.loader.ask(|| branch.check()) {
+            Ok(faults) => faults,
+            Err(failure) => return vec![failure.to_string()],
+        };
+        match self.bad_files(branch, packed) {
+            Ok(bad) => faults.extend(self.tell(branch, &bad)),
+            Err(failure) => faults.push(failure.to_string()),
+        }
+        faults
+    }
+
+    /// Returns the files with bytes that are not there, and why they are not.
+    fn bad_files(&self, branch: &Branch, packed: &mut Packed) -> Result<BTreeMap<Ino, String>, Failure> {
+        let mut bad = BTreeMap::new();
+        self.loader.ask(|| {
+            bad.clear();
+            branch.extents(|ino, _, extent| {
+                if let Some(why) = self.why_bad(extent, packed) {
+                    bad.entry(ino).or_insert(why);
+                }
+            })
+        })?;
+        Ok(bad)
+    }
+
+    fn why_bad(&self, extent: &Extent, packed: &mut Packed) -> Option<String> {
+        let Extent::Chunk { at, start, len } = extent else {
+            return None;
+        };
+        // A pack that is damaged somewhere may still give these bytes.
+        if packed.corrupt.contains_key(&at.pack) {
+            return self.packs.read(*at).err().map(|failure| failure.to_string());
+        }
+        let lens = packed.lens.entry(at.pack).or_insert_with(|| {
+            let entries = self.packs.entries(at.pack)?;
+            Ok(entries
+                .into_iter()
+                .map(|entry| (entry.digest, entry.len))
+                .collect())
+        });
+        match lens {
+            Err(failure) => Some(failure.to_string()),
+            Ok(lens) => match lens.get(&at.digest) {
+                None => Some(format!("pack {} does not hold the chunk {}", at.pack, at.digest)),
+                Some(whole) if u64::from(*start) + u64::from(*len) > u64::from(*whole) => Some(format!(
+                    "the chunk {} of pack {} is too short",
+                    at.digest, at.pack
+                )),
+                Some(_) => None,
+            },
+        }
+    }
+
+    fn tell(&self, branch: &Branch, bad: &BTreeMap<Ino, String>) -> Vec<String> {
+        let wanted = bad.keys().copied().collect();
+        let paths = path::paths(branch, &self.loader, &wanted);
+        let name = |ino: &Ino| paths.get(ino).cloned().unwrap_or_else(|| format!("inode {ino}"));
+        bad.iter()
+            .map(|(ino, why)| format!("{} cannot be read whole: {why}", name(ino)))
+            .collect()
+    }
+}
+
+impl State {
+    /// Returns a sentence for each invariant of the drive's own rows that does not hold.
+    fn check(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        let mut must = |holds: bool, what: String| {
+            if !holds {
+                faults.push(what);
+            }
+        };
+        let Some(head) = self.head() else {
+            return vec!["the drive has not begun".to_owned()];
+        };
+        for (id, line) in self.lines() {
+            let named = self.named(&line.name).map(|(named, _)| named);
+            must(
+                named == Some(id),
+                format!(
+                    "the name {} does not stand for the line {id} that has it",
+                    line.name
+                ),
+            );
+            must(
+                id < head.next_line,
+                format!("the number of {} was not given out yet", line.name),
+            );
+            if let Some(grant) = self.grant(id) {
+                must(
+                    line.kind == LineKind::Branch,
+                    format!("the checkpoint {} is held", line.name),
+                );
+                must(
+                    self.session(grant.session).is_some(),
+                    format!("{} is held by a session that is not there", line.name),
+                );
+            }
+        }
+        for (session, row) in self.sessions() {
+            let is_lent = row
+                .inos
+                .iter()
+                .all(|range| range.0.next < range.0.end && range.0.end <= head.next_ino);
+            must(
+                is_lent,
+                format!("session {session} has numbers that were not lent"),
+            );
+        }
+        faults
+    }
+}

@@ -1,0 +1,300 @@
+//! A drive that is open here: what belongs to it, and the calls of [`Owner`] that it answers.
+//!
+//! Each call is done in the file of its name. Invariant: a drive that was closed or has stopped answers nothing more.
+
+use crate::health::Health;
+use crate::load::Loader;
+use crate::order::{Live, Places};
+use crate::place::Filling;
+use crate::work::{self, Work};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tenure_core::Branch;
+use tenure_core::tree::Memory;
+use tenure_model::record::Source;
+use tenure_model::{
+    Address, Batch, BranchId, BranchName, CheckpointName, Clock, DriveName, Epoch, InoRange, Seq, SessionId,
+};
+use tenure_store::Bucket;
+use tenure_store::pack::Packs;
+use tenure_wire::{
+    Access, BranchInfo, Chunk, Created, Done, Error, Lent, Opened, Owner, Placed, Room, Shipped, Status, Who,
+};
+
+/// Bytes of records after which they are folded: replaying them takes a fraction of a second.
+const FOLD_BYTES: u64 = 32 << 20;
+/// Bytes of pages in memory from which some are evicted.
+const PAGE_BYTES_MAX: usize = 256 << 20;
+/// How long a session that outlived an owner may be silent before another takes what it holds.
+const SESSION_TTL: Duration = Duration::from_secs(5);
+
+/// How a drive is opened.
+#[derive(Clone)]
+pub struct Options {
+    /// Where time comes from.
+    pub clock: Arc<dyn Clock>,
+    /// Drawn by the caller for this opening: tells two claimants apart.
+    pub nonce: [u8; 16],
+    /// Who opens it: the machine.
+    pub host: String,
+    /// Who opens it: the process.
+    pub pid: u32,
+    /// The socket at which that process answers for the drive, if it does.
+    pub socket: Option<PathBuf>,
+    /// Whether threads are started.
+    pub threads: Threads,
+    /// Bytes of records after which they are folded.
+    pub fold_bytes: u64,
+    /// Bytes of pages in memory from which some are evicted.
+    pub page_bytes_max: usize,
+    /// How long a session that outlived an owner may be silent before another takes what it holds.
+    pub session_ttl: Duration,
+}
+
+/// Whether an open drive has threads of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Threads {
+    /// It has: to fold, to commit, to write packs out.
+    Started,
+    /// Everything is done by who calls; for the simulator.
+    None,
+}
+
+impl Options {
+    /// Returns the usual options for process `pid` of `host`.
+    pub fn new(clock: Arc<dyn Clock>, nonce: [u8; 16], host: impl Into<String>, pid: u32) -> Self {
+        Self {
+            clock,
+            nonce,
+            host: host.into(),
+            pid,
+            socket: None,
+            threads: Threads::Started,
+            fold_bytes: FOLD_BYTES,
+            page_bytes_max: PAGE_BYTES_MAX,
+            session_ttl: SESSION_TTL,
+        }
+    }
+}
+
+/// A drive that this process owns.
+pub struct Drive {
+    inner: Arc<Inner>,
+    worker: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What belongs to an open drive.
+pub(crate) struct Inner {
+    pub(crate) myself: Weak<Inner>,
+    pub(crate) name: DriveName,
+    pub(crate) bucket: Arc<dyn Bucket>,
+    pub(crate) options: Options,
+    pub(crate) epoch: Epoch,
+    pub(crate) packs: Arc<Packs>,
+    pub(crate) loader: Loader,
+    pub(crate) filling: Filling,
+    pub(crate) memory: Memory,
+    pub(crate) live: Mutex<Live>,
+    pub(crate) health: Health,
+    pub(crate) places: Places,
+    pub(crate) work: Arc<Work>,
+    /// Held while a fold runs: the record that the newest manifest follows, if it says all up to there.
+    pub(crate) folding: Mutex<Option<Seq>>,
+    /// What was found when the drive was opened and a person should know.
+    pub(crate) notices: Vec<String>,
+}
+
+impl Drive {
+    pub(crate) fn started(inner: Arc<Inner>) -> Arc<Self> {
+        let worker = match inner.options.threads {
+            Threads::Started => Some(work::start(&inner)),
+            Threads::None => None,
+        };
+        Arc::new(Self {
+            inner,
+            worker: Mutex::new(worker),
+        })
+    }
+
+    /// Returns what was found when the drive was opened and a person should know, in sentences.
+    pub fn notices(&self) -> &[String] {
+        &self.inner.notices
+    }
+
+    /// Returns the drive's name.
+    pub fn name(&self) -> &DriveName {
+        &self.inner.name
+    }
+
+    /// Makes everything durable, folds it, and gives the drive up: whoever calls afterwards is told that it was closed.
+    ///
+    /// Sessions of this process end. When it fails the drive stays open.
+    pub fn close(&self) -> Result<(), Error> {
+        self.inner.end_hosted_sessions()?;
+        self.inner.fold()?;
+        self.inner.filling.discard_empty()?;
+        self.end();
+        Ok(())
+    }
+
+    /// Stops the threads and lets the journal and its lock go.
+    fn end(&self) {
+        self.inner.health.close();
+        self.inner.work.stop();
+        if let Some(worker) = self.worker.lock().take() {
+            // A worker that has panicked has stopped the drive and said so.
+            let _ = worker.join();
+        }
+        drop(self.inner.live.lock().journal.take());
+    }
+}
+
+impl Drop for Drive {
+    /// Gives the drive up as it is: what was acknowledged is durable, and the next owner replays it.
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Owner<Branch> for Drive {
+    fn open(&self, who: &Who) -> Result<Opened, Error> {
+        self.inner.open_session(who)
+    }
+
+    fn close(&self, session: SessionId) -> Result<(), Error> {
+        self.inner.close_session(session)
+    }
+
+    fn lend(&self, session: SessionId, name: &str, access: Access) -> Result<Lent<Branch>, Error> {
+        self.inner.lend(session, name, access)
+    }
+
+    fn lend_inos(&self, session: SessionId) -> Result<InoRange, Error> {
+        self.inner.lend_inos(session)
+    }
+
+    fn give_back(&self, session: SessionId, branch: BranchId) -> Result<(), Error> {
+        self.inner.give_back(session, branch)
+    }
+
+    fn place(&self, session: SessionId, chunks: &[Chunk<'_>]) -> Result<Vec<Placed>, Error> {
+        self.inner.place(session, chunks)
+    }
+
+    fn ship(&self, batch: Batch, after: Option<Branch>, done: Done<Shipped>) {
+        self.inner.ship(batch, after, done);
+    }
+
+    fn page(&self, at: Address) -> Result<Vec<u8>, Error> {
+        self.inner.health.check()?;
+        let page = self.inner.packs.read(at)?;
+        self.inner.work_on_pages();
+        Ok(page)
+    }
+
+    fn read(&self, at: Address, start: u32, out: &mut [u8]) -> Result<(), Error> {
+        self.inner.health.check()?;
+        Ok(self.inner.packs.read_into(at, start, out)?)
+    }
+
+    fn room(&self) -> Result<Room, Error> {
+        self.inner.room()
+    }
+
+    fn fork(&self, from: &Source, name: &BranchName) -> Result<Created, Error> {
+        self.inner.fork(from, name)
+    }
+
+    fn checkpoint(
+        &self,
+        branch: &BranchName,
+        name: &CheckpointName,
+        message: &str,
+    ) -> Result<Created, Error> {
+        self.inner.checkpoint(branch, name, message)
+    }
+
+    fn delete_branch(&self, name: &BranchName) -> Result<(), Error> {
+        self.inner.delete_branch(name)
+    }
+
+    fn branches(&self) -> Result<Vec<BranchInfo>, Error> {
+        self.inner.branches()
+    }
+
+    fn status(&self) -> Result<Status, Error> {
+        self.inner.status()
+    }
+
+    fn fold(&self) -> Result<(), Error> {
+        self.inner.health.guard(self.inner.epoch, || self.inner.fold())
+    }
+
+    fn check(&self, deep: bool) -> Result<Vec<String>, Error> {
+        self.inner.check(deep)
+    }
+}
+
+impl Inner {
+    /// Returns the tier: where a sync must be before it is acknowledged.
+    pub(crate) fn tier(&self) -> &'static str {
+        if self.bucket.disk().is_some() {
+            "folder"
+        } else {
+            "bucket"
+        }
+    }
+
+    fn room(&self) -> Result<Room, Error> {
+        self.health.check()?;
+        match self.bucket.disk() {
+            Some(disk) => {
+                let space = disk.space()?;
+                Ok(Room {
+                    total: space.total,
+                    free: space.free,
+                })
+            }
+            // A bucket elsewhere has no end that anybody knows.
+            None => Ok(Room {
+                total: u64::MAX,
+                free: u64::MAX,
+            }),
+        }
+    }
+
+    fn status(&self) -> Result<Status, Error> {
+        let journal_bytes = self
+            .live
+            .lock()
+            .journal
+            .as_ref()
+            .map_or(0, |journal| journal.unfolded_bytes());
+        let counts = self.bucket.requests().counts();
+        let requests = [
+            ("put", counts.puts),
+            ("get", counts.gets),
+            ("list", counts.lists),
+            ("delete", counts.deletes),
+            ("write", counts.writes),
+            ("sync", counts.syncs),
+        ];
+        Ok(Status {
+            drive: self.name.to_string(),
+            epoch: self.epoch,
+            tier: self.tier().to_owned(),
+            journal_bytes,
+            requests: requests
+                .map(|(kind, count)| (kind.to_owned(), count))
+                .into_iter()
+                .collect::<BTreeMap<_, _>>(),
+            page_bytes: self.memory.resident_bytes() as u64,
+            pid: self.options.pid,
+            trouble: self.health.trouble(),
+        })
+    }
+}

@@ -1,0 +1,175 @@
+//! Folding: every page and a manifest are written, so that older segments of the journal may go.
+//!
+//! It works on a snapshot, so holders go on shipping meanwhile. Invariant: a manifest names only sealed packs, and the
+//! state behind its root is the one right after the record at its place in the order.
+
+use crate::drive::Inner;
+use crate::state::{Folded, State};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use tenure_core::Tree;
+use tenure_core::tree::Pages;
+use tenure_journal::{Journal, Manifest, Position, Tier};
+use tenure_model::codec::{Codec, Malformed, Reader, malformed, put_varint};
+use tenure_model::{Address, Failure, PackNumber, Seq};
+use tenure_store::pack::PackName;
+use tenure_wire::Error;
+
+/// A drive at a place in its order.
+struct Snapshot {
+    state: State,
+    seq: Seq,
+    journal: Arc<Journal>,
+}
+
+impl Inner {
+    /// Writes every page and a manifest, unless the newest manifest says it all.
+    pub(crate) fn fold(&self) -> Result<(), Error> {
+        let mut last = self.folding.lock();
+        let mut snapshot = self.snapshot()?;
+        if *last == Some(snapshot.seq) {
+            return Ok(());
+        }
+        let at = self.place_of(&snapshot)?;
+        let folded = self.fold_lines(&snapshot.state)?;
+        self.filling.seal_chunks()?;
+        let (root, packs) = self.fold_rows(&mut snapshot.state, &folded)?;
+        snapshot.journal.publish(&Manifest {
+            drive: self.name.clone(),
+            epoch: self.epoch,
+            at,
+            tier: Tier::Folder,
+            root: Some(root),
+            state: RowPacks(packs).written(),
+        })?;
+        *last = Some(snapshot.seq);
+        self.with(|live| {
+            live.state.note_folded(&folded);
+            Ok(())
+        })
+    }
+
+    /// Writes a tree's pages into packs that are sealed when it returns.
+    pub(crate) fn store_pages(&self, tree: &Tree) -> Result<Address, Error> {
+        if let Some(at) = tree.address() {
+            return Ok(at);
+        }
+        let _alone = self.folding.lock();
+        let at = tree.fold(&mut |page| self.filling.put_page(page))?;
+        self.filling.seal_pages()?;
+        Ok(at)
+    }
+
+    fn snapshot(&self) -> Result<Snapshot, Error> {
+        self.with(|live| {
+            let journal = live.journal()?.clone();
+            let seq = journal.last();
+            self.places.want(seq);
+            Ok(Snapshot {
+                state: live.state.clone(),
+                seq,
+                journal,
+            })
+        })
+    }
+
+    fn place_of(&self, snapshot: &Snapshot) -> Result<Position, Error> {
+        self.commit_through(&snapshot.journal, snapshot.seq)?;
+        Ok(self
+            .places
+            .found()
+            .expect("a record that is durable has told its place"))
+    }
+
+    fn fold_lines(&self, state: &State) -> Result<Vec<Folded>, Error> {
+        let mut folded = Vec::with_capacity(state.open().len());
+        for (line, open) in state.open() {
+            let root = open.branch.tree().fold(&mut |page| self.filling.put_page(page))?;
+            folded.push(Folded {
+                line: *line,
+                version: open.version,
+                root,
+                totals: open.branch.totals(),
+            });
+        }
+        Ok(folded)
+    }
+
+    /// Writes the rows; returns their root and the packs that they lie in.
+    fn fold_rows(&self, state: &mut State, folded: &[Folded]) -> Result<(Address, Vec<PackName>), Error> {
+        folded.iter().for_each(|one| state.put_root(one));
+        state.put_packs(&self.packs.table());
+        let root = state.rows().fold(&mut |page| self.filling.put_page(page))?;
+        self.filling.seal_pages()?;
+        let mut seen = SeenPacks::default();
+        state
+            .rows()
+            .pages(&mut seen)
+            .expect("the drive's own rows stay in memory");
+        let packs = self
+            .packs
+            .table()
+            .into_iter()
+            .filter(|pack| seen.numbers.contains(&pack.number))
+            .collect();
+        Ok((root, packs))
+    }
+}
+
+/// The packs in which pages of a tree lie.
+#[derive(Default)]
+struct SeenPacks {
+    numbers: BTreeSet<PackNumber>,
+}
+
+impl Pages for SeenPacks {
+    fn is_known(&mut self, _at: &Address) -> bool {
+        false
+    }
+
+    fn visit(&mut self, at: &Address) {
+        self.numbers.insert(at.pack);
+    }
+}
+
+/// What a manifest says besides the root: the packs in which the rows' pages lie, so that they can be read before
+/// the pack table among them is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RowPacks(pub(crate) Vec<PackName>);
+
+const VERSION: u8 = 1;
+
+impl Codec for RowPacks {
+    fn write(&self, out: &mut Vec<u8>) {
+        out.push(VERSION);
+        put_varint(out, self.0.len() as u64);
+        for pack in &self.0 {
+            put_varint(out, pack.number.0);
+            out.extend_from_slice(&pack.tag);
+        }
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        if input.byte()? != VERSION {
+            return Err(malformed("manifest: its state is of another version"));
+        }
+        let count: usize = input.number()?;
+        // Each takes nine bytes at least, so a count beyond what is left is a lie.
+        if count > input.remaining() / 9 {
+            return Err(malformed("manifest"));
+        }
+        let pack = |_| {
+            let number = PackNumber(input.varint()?);
+            Ok(PackName {
+                number,
+                tag: input.take(8)?.try_into().expect("8 bytes were taken"),
+            })
+        };
+        (0..count).map(pack).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+/// Says that a stored page or manifest of the drive's own state is none.
+pub(crate) fn not_a_state(error: &Malformed) -> Failure {
+    Failure::Corrupt(format!("the drive's own state: {error}"))
+}

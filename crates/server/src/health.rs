@@ -1,0 +1,92 @@
+//! Whether the drive still serves: what stopped it for good, and what is wrong for the time being.
+//!
+//! Invariant: once it has stopped it never serves again; what stopped it first is what everybody is told.
+
+use parking_lot::Mutex;
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use tenure_model::{Epoch, Failure};
+use tenure_wire::Error;
+
+/// How a drive's owner is.
+#[derive(Debug, Default)]
+pub(crate) struct Health {
+    has_stopped: AtomicBool,
+    stopped: Mutex<Option<Failure>>,
+    trouble: Mutex<BTreeMap<&'static str, String>>,
+}
+
+impl Health {
+    /// Fails when the drive has stopped.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        if !self.has_stopped.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        match &*self.stopped.lock() {
+            Some(failure) => Err(failure.clone().into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Stops the drive because what was accepted could not be made durable.
+    pub(crate) fn stop_after(&self, failure: &Failure) {
+        let after = "nothing that was acknowledged is lost; end this process and open the drive again";
+        self.stop(match failure {
+            Failure::Fenced(why) => Failure::Fenced(why.clone()),
+            Failure::DidNotHappen(_) | Failure::Unknown(_) | Failure::NoSpace(_) | Failure::Corrupt(_) => {
+                Failure::Unknown(format!(
+                    "the drive has stopped, because its journal failed: {failure}; {after}"
+                ))
+            }
+        });
+    }
+
+    /// Stops the drive because it was closed.
+    pub(crate) fn close(&self) {
+        self.stop(Failure::DidNotHappen(
+            "the drive was closed; open it again".into(),
+        ));
+    }
+
+    /// Runs what may find a bug: a panic stops the drive at this epoch, and the caller is told.
+    pub(crate) fn guard<R>(&self, epoch: Epoch, act: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
+        catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|panic| {
+            let failure = Failure::Unknown(format!(
+                "a bug has stopped the drive at epoch {epoch}: {}; nothing that was acknowledged is lost; end this \
+                 process and open the drive again, and please report it",
+                words(panic.as_ref())
+            ));
+            tracing::error!(%failure, "the drive stops");
+            self.stop(failure.clone());
+            Err(failure.into())
+        })
+    }
+
+    /// Notes what is wrong with `what` for the time being, or that it is no more.
+    pub(crate) fn note(&self, what: &'static str, trouble: Option<String>) {
+        let mut all = self.trouble.lock();
+        match trouble {
+            Some(trouble) => all.insert(what, trouble),
+            None => all.remove(what),
+        };
+    }
+
+    /// Returns what is wrong, in a sentence.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        let stopped = self.stopped.lock().as_ref().map(ToString::to_string);
+        stopped.or_else(|| self.trouble.lock().values().next().cloned())
+    }
+
+    fn stop(&self, failure: Failure) {
+        self.stopped.lock().get_or_insert(failure);
+        self.has_stopped.store(true, Ordering::Release);
+    }
+}
+
+fn words(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("it left no words")
+}

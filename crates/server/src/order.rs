@@ -1,0 +1,191 @@
+//! The order of a drive's records: what is accepted is put into the state and into the journal in one step, and is
+//! durable later.
+//!
+//! Invariant: the order in memory is the order in the journal, because both happen under the state's lock. A record that
+//! was accepted and cannot be made durable stops the drive.
+
+use crate::decide;
+use crate::decide::touched;
+use crate::drive::Inner;
+use crate::session::Silent;
+use crate::state::{After, State};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use tenure_journal::{Journal, Position};
+use tenure_model::codec::Codec;
+use tenure_model::{Failure, Record, Seq};
+use tenure_wire::{Done, Error};
+
+/// Times that a record is decided again because the branch that it is about has changed meanwhile.
+const DECISIONS_MAX: usize = 100;
+
+/// What the state's lock guards.
+pub(crate) struct Live {
+    pub(crate) state: State,
+    /// None once the drive is closed.
+    pub(crate) journal: Option<Arc<Journal>>,
+    /// Sessions opened by this owner so far.
+    pub(crate) sessions: u64,
+    pub(crate) silent: Silent,
+}
+
+impl Live {
+    /// Returns the journal of a drive that is open.
+    pub(crate) fn journal(&self) -> Result<&Arc<Journal>, Error> {
+        self.journal
+            .as_ref()
+            .ok_or_else(|| Failure::DidNotHappen("the drive was closed; open it again".into()).into())
+    }
+}
+
+/// The places in the order at which records ended, as far as a fold needs them.
+#[derive(Debug)]
+pub(crate) struct Places(Mutex<Wanted>);
+
+#[derive(Debug)]
+struct Wanted {
+    latest: Position,
+    wanted: Option<Seq>,
+    found: Option<Position>,
+}
+
+impl Places {
+    /// Starts at the end of what was recovered.
+    pub(crate) fn new(latest: Position) -> Self {
+        Self(Mutex::new(Wanted {
+            latest,
+            wanted: None,
+            found: None,
+        }))
+    }
+
+    /// Asks for the place of the last record that was put in order.
+    pub(crate) fn want(&self, seq: Seq) {
+        let mut places = self.0.lock();
+        places.found = (places.latest.seq == seq).then_some(places.latest);
+        places.wanted = Some(seq);
+    }
+
+    /// Returns the place that was asked for, once it is durable.
+    pub(crate) fn found(&self) -> Option<Position> {
+        self.0.lock().found
+    }
+
+    fn reach(&self, position: Position) {
+        let mut places = self.0.lock();
+        places.latest = position;
+        if places.wanted == Some(position.seq) {
+            places.found = Some(position);
+        }
+    }
+}
+
+impl Inner {
+    /// Runs `act` under the state's lock. A panic in there is a bug and stops the drive.
+    pub(crate) fn with<R>(&self, act: impl FnOnce(&mut Live) -> Result<R, Error>) -> Result<R, Error> {
+        let mut live = self.live.lock();
+        self.health.check()?;
+        self.health.guard(self.epoch, || act(&mut live))
+    }
+
+    /// Puts a record that was applied into the journal; `done` is told once it is durable. A failure means that nothing
+    /// was put there; then `done` comes back.
+    pub(crate) fn enqueue(
+        &self,
+        live: &Live,
+        bytes: Vec<u8>,
+        done: Done<()>,
+    ) -> Result<Seq, (Error, Done<()>)> {
+        let journal = match live.journal() {
+            Ok(journal) => journal,
+            Err(error) => return Err((error, done)),
+        };
+        let kept = Arc::new(Mutex::new(Some(done)));
+        let (inner, waiting) = (self.myself.clone(), kept.clone());
+        let told = Box::new(move |outcome: Result<Position, Failure>| {
+            let Some(done) = waiting.lock().take() else { return };
+            let Some(inner) = inner.upgrade() else { return };
+            match outcome {
+                Ok(position) => {
+                    inner.places.reach(position);
+                    done(Ok(()));
+                }
+                Err(failure) => {
+                    inner.health.stop_after(&failure);
+                    done(inner.health.check());
+                }
+            }
+        });
+        journal.enqueue(bytes, told).map_err(|failure| {
+            let done = kept
+                .lock()
+                .take()
+                .expect("a record that was not put in order is told nobody");
+            (failure.into(), done)
+        })
+    }
+
+    /// Returns when everything up to `seq` is durable.
+    pub(crate) fn commit_through(&self, journal: &Journal, seq: Seq) -> Result<(), Error> {
+        journal.commit_through(seq).map_err(|failure| {
+            self.health.stop_after(&failure);
+            self.health.check().expect_err("it has just stopped")
+        })
+    }
+
+    /// Accepts a record that `make` draws up from the state, and returns once it is durable. `make` also returns what
+    /// the caller is told; it may be asked several times.
+    pub(crate) fn accept<R>(
+        &self,
+        make: impl Fn(&mut Live) -> Result<(Record, R), Error>,
+    ) -> Result<R, Error> {
+        for _ in 0..DECISIONS_MAX {
+            let (record, before) = self.with(|live| {
+                let (record, _) = make(live)?;
+                live.state.permits(&record)?;
+                let before = touched(&record).and_then(|branch| live.state.opened(branch));
+                Ok((record, before))
+            })?;
+            // Pages are loaded with no lock held.
+            let after = match &before {
+                Some(open) => {
+                    let branch = open.branch.clone();
+                    self.health
+                        .guard(self.epoch, || decide::after(&record, branch, &self.loader))?
+                }
+                None => After::Same,
+            };
+            if let Some(answer) = self.accept_decided(&make, before.map(|open| open.version), after)? {
+                return Ok(answer);
+            }
+        }
+        Err(Failure::DidNotHappen("the branch changes all the time; try again".into()).into())
+    }
+
+    /// Accepts the record unless the branch is another than when it was decided; returns none then.
+    fn accept_decided<R>(
+        &self,
+        make: &impl Fn(&mut Live) -> Result<(Record, R), Error>,
+        version: Option<u64>,
+        after: After,
+    ) -> Result<Option<R>, Error> {
+        let accepted = self.with(|live| {
+            let (record, answer) = make(live)?;
+            live.state.permits(&record)?;
+            let now = touched(&record).and_then(|branch| live.state.opened(branch));
+            if now.map(|open| open.version) != version {
+                return Ok(None);
+            }
+            let seq = self
+                .enqueue(live, record.written(), Box::new(drop))
+                .map_err(|(error, _)| error)?;
+            live.state.apply(&record, after);
+            Ok(Some((live.journal()?.clone(), seq, answer)))
+        })?;
+        let Some((journal, seq, answer)) = accepted else {
+            return Ok(None);
+        };
+        self.commit_through(&journal, seq)?;
+        Ok(Some(answer))
+    }
+}

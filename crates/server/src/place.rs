@@ -1,0 +1,203 @@
+//! Placing: chunks and pages get their places in the packs that are being filled.
+//!
+//! A chunk that was placed lately is not placed again, whoever brings it. Invariant: a pack's number is used once in
+//! the life of a drive, because it carries the epoch.
+
+use parking_lot::Mutex;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tenure_model::{Address, ChunkPlace, Digest, Epoch, Failure, PackNumber};
+use tenure_store::pack::{EntryKind, PackWriter, Packs};
+
+/// Packs that one epoch can fill: the number has the epoch above these bits.
+pub(crate) const NUMBER_BITS: u32 = 24;
+/// Chunks that are known to have been placed lately: some MiB of memory, some GiB of usual contents.
+const RECENT_MAX: usize = 1 << 16;
+
+/// The packs that are being filled by this owner.
+pub(crate) struct Filling {
+    packs: Arc<Packs>,
+    epoch: Epoch,
+    next: AtomicU64,
+    chunks: Mutex<Fill>,
+    pages: Mutex<Fill>,
+    recent: Mutex<Recent>,
+    /// Held while packs are sealed, so that none is sealed twice.
+    sealing: Mutex<()>,
+}
+
+/// Packs of one kind.
+#[derive(Default)]
+struct Fill {
+    /// The one that takes more.
+    open: Option<Arc<PackWriter>>,
+    /// Those that wait to be sealed.
+    full: Vec<Arc<PackWriter>>,
+}
+
+#[derive(Default)]
+struct Recent {
+    places: HashMap<Digest, ChunkPlace>,
+    order: VecDeque<Digest>,
+}
+
+impl Filling {
+    /// Fills packs of `packs` with numbers of `epoch`.
+    pub(crate) fn new(packs: Arc<Packs>, epoch: Epoch) -> Self {
+        Self {
+            packs,
+            epoch,
+            next: AtomicU64::new(1),
+            chunks: Mutex::default(),
+            pages: Mutex::default(),
+            recent: Mutex::default(),
+            sealing: Mutex::default(),
+        }
+    }
+
+    /// Gives a chunk its place; tells whether a pack has become full.
+    pub(crate) fn place(&self, digest: Digest, bytes: &[u8]) -> Result<(ChunkPlace, bool), Failure> {
+        if let Some(place) = self.recent.lock().places.get(&digest) {
+            return Ok((place.clone(), false));
+        }
+        let (place, filled) = self.append(&self.chunks, EntryKind::Chunk, digest, bytes)?;
+        self.recent.lock().add(place.clone());
+        Ok((place, filled))
+    }
+
+    /// Gives a page its place.
+    pub(crate) fn put_page(&self, bytes: &[u8]) -> Result<Address, Failure> {
+        let (place, _) = self.append(&self.pages, EntryKind::Page, Digest::of(bytes), bytes)?;
+        Ok(place.at)
+    }
+
+    /// Returns those of `places` whose bytes are not durable yet.
+    pub(crate) fn undurable<'a>(&self, places: &'a mut [ChunkPlace]) -> Vec<&'a mut ChunkPlace> {
+        let fill = self.chunks.lock();
+        let is_durable = |place: &ChunkPlace| {
+            let writer = fill.writers().find(|writer| writer.number() == place.at.pack);
+            writer.is_none_or(|writer| writer.durable() >= place.offset + u64::from(place.len))
+        };
+        places.iter_mut().filter(|place| !is_durable(place)).collect()
+    }
+
+    /// Returns when the bytes of `places` are durable.
+    pub(crate) fn flush<'a>(&self, places: impl Iterator<Item = &'a ChunkPlace>) -> Result<(), Failure> {
+        let mut ends: HashMap<PackNumber, u64> = HashMap::new();
+        for place in places {
+            let end = ends.entry(place.at.pack).or_default();
+            *end = (*end).max(place.offset + u64::from(place.len));
+        }
+        let writers: Vec<_> = self.chunks.lock().writers().cloned().collect();
+        for writer in writers {
+            if let Some(end) = ends.get(&writer.number()) {
+                writer.flush(*end)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Seals the packs that are full.
+    pub(crate) fn seal_full(&self) -> Result<(), Failure> {
+        self.seal(&self.chunks)?;
+        self.seal(&self.pages)
+    }
+
+    /// Seals every pack with chunks in it.
+    pub(crate) fn seal_chunks(&self) -> Result<(), Failure> {
+        self.chunks.lock().end();
+        self.seal(&self.chunks)
+    }
+
+    /// Seals every pack with pages in it.
+    pub(crate) fn seal_pages(&self) -> Result<(), Failure> {
+        self.pages.lock().end();
+        self.seal(&self.pages)
+    }
+
+    /// Removes packs that were begun and have nothing in them.
+    pub(crate) fn discard_empty(&self) -> Result<(), Failure> {
+        for fill in [&self.chunks, &self.pages] {
+            if let Some(empty) = fill.lock().open.take_if(|open| open.is_empty()) {
+                self.packs.discard_open(empty.number())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn append(
+        &self,
+        fill: &Mutex<Fill>,
+        kind: EntryKind,
+        digest: Digest,
+        bytes: &[u8],
+    ) -> Result<(ChunkPlace, bool), Failure> {
+        let mut filled = false;
+        loop {
+            let writer = self.open_writer(fill)?;
+            if let Some(place) = writer.append(kind, digest, bytes)? {
+                return Ok((place, filled));
+            }
+            let mut fill = fill.lock();
+            if let Some(full) = fill.open.take_if(|open| open.number() == writer.number()) {
+                fill.full.push(full);
+            }
+            filled = true;
+        }
+    }
+
+    fn open_writer(&self, fill: &Mutex<Fill>) -> Result<Arc<PackWriter>, Failure> {
+        let mut fill = fill.lock();
+        if let Some(open) = &fill.open {
+            return Ok(open.clone());
+        }
+        let count = self.next.fetch_add(1, Ordering::Relaxed);
+        if count >> NUMBER_BITS != 0 {
+            return Err(Failure::DidNotHappen(
+                "this owner has filled all packs it can; open the drive again".into(),
+            ));
+        }
+        let writer = self
+            .packs
+            .start(PackNumber(self.epoch.0 << NUMBER_BITS | count))?;
+        fill.open = Some(writer.clone());
+        Ok(writer)
+    }
+
+    fn seal(&self, fill: &Mutex<Fill>) -> Result<(), Failure> {
+        let _alone = self.sealing.lock();
+        loop {
+            let Some(number) = fill.lock().full.first().map(|full| full.number()) else {
+                return Ok(());
+            };
+            self.packs.seal(number)?;
+            // It counts as durable from here on, because it is no longer among those that are filled.
+            fill.lock().full.retain(|full| full.number() != number);
+        }
+    }
+}
+
+impl Fill {
+    fn writers(&self) -> impl Iterator<Item = &Arc<PackWriter>> {
+        self.full.iter().chain(&self.open)
+    }
+
+    fn end(&mut self) {
+        let ended = self.open.take_if(|open| !open.is_empty());
+        self.full.extend(ended);
+    }
+}
+
+impl Recent {
+    fn add(&mut self, place: ChunkPlace) {
+        let digest = place.at.digest;
+        if self.places.insert(digest, place).is_none() {
+            self.order.push_back(digest);
+        }
+        while self.order.len() > RECENT_MAX {
+            let oldest = self.order.pop_front().expect("there are more than RECENT_MAX");
+            self.places.remove(&oldest);
+        }
+    }
+}

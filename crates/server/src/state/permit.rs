@@ -1,0 +1,150 @@
+//! Which records a state permits: the rules about branches, names, sessions and grants.
+//!
+//! The same rules hold for a request and for a record that is replayed. What only a live owner can tell (who is still
+//! there, which numbers were lent to whom) is asked in `session`, `lend` and `ship`.
+
+use super::{Grant, LineKind, State};
+use tenure_model::record::Source;
+use tenure_model::{Batch, BranchId, Record, Refusal, SessionId};
+
+type Permitted = Result<(), Refusal>;
+
+impl State {
+    /// Returns why a record may not be applied to this state, if it may not.
+    pub(crate) fn permits(&self, record: &Record) -> Permitted {
+        if self.head().is_none() != matches!(record, Record::DriveCreated { .. }) {
+            return Err(because("a drive begins once, with its first record"));
+        }
+        match record {
+            Record::DriveCreated { .. } => Ok(()),
+            Record::SessionOpened { session, .. } => match self.session(*session) {
+                None => Ok(()),
+                Some(_) => Err(because("two sessions cannot have one number")),
+            },
+            Record::SessionClosed { session } => {
+                self.knows(*session)?;
+                if self.held_by(*session).is_empty() {
+                    Ok(())
+                } else {
+                    Err(because("a session gives back what it holds before it ends"))
+                }
+            }
+            Record::Granted { session, branch, .. } => self.permits_grant(*session, *branch),
+            Record::InosLent { session, .. } => self.knows(*session),
+            Record::Returned { branch } => self.grant(*branch).map(drop).ok_or(Refusal::Stale),
+            Record::Batch(batch) => self.permits_batch(batch),
+            Record::Forked { from, name, .. } => {
+                self.source(from).ok_or_else(|| no_source(from))?;
+                self.is_free(name.as_str())
+            }
+            Record::BranchDeleted { branch } => self.permits_deletion(*branch),
+            Record::CheckpointMade { branch, name, .. } => {
+                self.is_branch(*branch)?;
+                self.is_free(name.as_str())
+            }
+            Record::CheckpointDeleted { name } => match self.named(name.as_str()) {
+                Some((_, line)) if line.kind != LineKind::Branch => Ok(()),
+                Some(_) | None => Err(because(&format!("the drive has no checkpoint {name}"))),
+            },
+        }
+    }
+
+    /// Returns why a batch may not be applied: its session must hold the branch, and it must follow the last one.
+    pub(crate) fn permits_batch(&self, batch: &Batch) -> Permitted {
+        let follows = |grant: Grant| {
+            grant.session == batch.session
+                && grant.number + 1 == batch.number
+                && grant.digest == batch.previous
+        };
+        if self.grant(batch.branch).is_some_and(follows) {
+            Ok(())
+        } else {
+            Err(Refusal::Stale)
+        }
+    }
+
+    fn permits_grant(&self, session: SessionId, branch: BranchId) -> Permitted {
+        self.knows(session)?;
+        self.is_branch(branch)?;
+        match self.grant(branch) {
+            None => Ok(()),
+            Some(grant) => Err(self.held(grant)),
+        }
+    }
+
+    fn permits_deletion(&self, branch: BranchId) -> Permitted {
+        self.is_branch(branch)?;
+        if let Some(grant) = self.grant(branch) {
+            return Err(self.held(grant));
+        }
+        let is_other = |(id, line): &(BranchId, super::Line)| *id != branch && line.kind == LineKind::Branch;
+        if self.lines().iter().any(is_other) {
+            Ok(())
+        } else {
+            Err(because(
+                "it is the drive's only branch; make another one before, or delete the drive",
+            ))
+        }
+    }
+
+    /// Returns the refusal that names who holds a branch.
+    pub(crate) fn held(&self, grant: Grant) -> Refusal {
+        let who = self
+            .session(grant.session)
+            .map_or_else(|| "another session".to_owned(), |session| session.who);
+        let help = match who.split_once("mount at ") {
+            Some((_, at)) => format!(
+                "; free it with `tenure unmount {}`, or mount a fork or a checkpoint of it",
+                at.trim_end_matches(')')
+            ),
+            None => "; end that, or mount a fork or a checkpoint of it".to_owned(),
+        };
+        // The sentence goes on with "holds it".
+        Refusal::Held {
+            by: format!("the branch is in use{help}: {who}"),
+        }
+    }
+
+    fn knows(&self, session: SessionId) -> Permitted {
+        self.session(session).map(drop).ok_or(Refusal::Stale)
+    }
+
+    fn is_branch(&self, id: BranchId) -> Permitted {
+        match self.line(id) {
+            Some(line) if line.kind == LineKind::Branch => Ok(()),
+            Some(line) => Err(because(&format!(
+                "{} is a checkpoint and never changes; fork it",
+                line.name
+            ))),
+            None => Err(because("the drive has no such branch (any more)")),
+        }
+    }
+
+    fn is_free(&self, name: &str) -> Permitted {
+        match self.named(name) {
+            None => Ok(()),
+            Some((_, line)) => {
+                let noun = if line.kind == LineKind::Branch {
+                    "branch"
+                } else {
+                    "checkpoint"
+                };
+                Err(because(&format!(
+                    "the drive has a {noun} {name} already; choose another name"
+                )))
+            }
+        }
+    }
+}
+
+/// Returns a refusal in words.
+pub(crate) fn because(why: &str) -> Refusal {
+    Refusal::Because(why.to_owned())
+}
+
+fn no_source(from: &Source) -> Refusal {
+    match from {
+        Source::Branch(_) => because("the drive has no such branch (any more)"),
+        Source::Checkpoint(name) => because(&format!("the drive has no checkpoint {name}")),
+    }
+}

@@ -1,0 +1,268 @@
+//! The rows of the state's tree: which there are, their keys and their bytes (`docs/FORMAT.md`, "Drive state").
+//!
+//! Invariant: a row's key begins with the byte of its kind, and numbers in keys are big-endian, so that rows of one
+//! kind are adjacent and in order.
+
+use tenure_core::Totals;
+use tenure_model::codec::{Codec, Malformed, Reader, malformed, put_bytes, put_list, put_option, put_varint};
+use tenure_model::{Address, BranchId, Digest, Ino, InoRange, PackNumber, SessionId, Timestamp};
+
+const HEAD: u8 = 0;
+const LINE: u8 = 1;
+const NAME: u8 = 2;
+const GRANT: u8 = 3;
+const SESSION: u8 = 4;
+const PACK: u8 = 5;
+
+/// The version of all rows; a state of a later one is refused.
+const VERSION: u8 = 1;
+
+/// Key of the one row about the drive itself.
+pub(crate) fn head_key() -> [u8; 1] {
+    [HEAD]
+}
+
+/// Key of a branch or checkpoint.
+pub(crate) fn line_key(id: BranchId) -> [u8; 9] {
+    numbered(LINE, id.0)
+}
+
+/// Key of the number that a name stands for.
+pub(crate) fn name_key(name: &str) -> Vec<u8> {
+    [&[NAME], name.as_bytes()].concat()
+}
+
+/// Key of who holds a branch.
+pub(crate) fn grant_key(branch: BranchId) -> [u8; 9] {
+    numbered(GRANT, branch.0)
+}
+
+/// Key of a session.
+pub(crate) fn session_key(session: SessionId) -> [u8; 9] {
+    numbered(SESSION, session.0)
+}
+
+/// Key of a sealed pack.
+pub(crate) fn pack_key(pack: PackNumber) -> [u8; 9] {
+    numbered(PACK, pack.0)
+}
+
+/// First keys of the kinds, and what is behind the last of them.
+pub(crate) const LINES: (&[u8], &[u8]) = (&[LINE], &[NAME]);
+pub(crate) const GRANTS: (&[u8], &[u8]) = (&[GRANT], &[SESSION]);
+pub(crate) const SESSIONS: (&[u8], &[u8]) = (&[SESSION], &[PACK]);
+pub(crate) const PACKS: (&[u8], &[u8]) = (&[PACK], &[PACK + 1]);
+
+fn numbered(kind: u8, number: u64) -> [u8; 9] {
+    let mut key = [kind; 9];
+    key[1..].copy_from_slice(&number.to_be_bytes());
+    key
+}
+
+/// Returns the number in a key of a numbered row.
+pub(crate) fn number_of(key: &[u8]) -> u64 {
+    u64::from_be_bytes(key[1..].try_into().expect("keys of numbered rows are nine bytes"))
+}
+
+/// What there is about the drive itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Head {
+    /// Keys the hash of names in directories.
+    pub(crate) hash_key: [u8; 16],
+    /// The number that the next branch or checkpoint gets.
+    pub(crate) next_line: BranchId,
+    /// The first inode number that was never lent.
+    pub(crate) next_ino: Ino,
+    /// When the drive was made.
+    pub(crate) made: Timestamp,
+}
+
+impl Codec for Head {
+    fn write(&self, out: &mut Vec<u8>) {
+        out.push(VERSION);
+        out.extend_from_slice(&self.hash_key);
+        put_varint(out, self.next_line.0);
+        put_varint(out, self.next_ino.0);
+        self.made.write(out);
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        if input.byte()? != VERSION {
+            return Err(malformed("drive state: it is of another version"));
+        }
+        Ok(Self {
+            hash_key: input.take(16)?.try_into().expect("16 bytes were taken"),
+            next_line: BranchId(input.varint()?),
+            next_ino: Ino(input.varint()?),
+            made: Timestamp::read(input)?,
+        })
+    }
+}
+
+/// A branch, or a checkpoint: a state that has a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Line {
+    /// Its name; branches and checkpoints share one set of names.
+    pub(crate) name: String,
+    /// Which of the two it is.
+    pub(crate) kind: LineKind,
+    /// What it was made from, in words; empty for the first branch.
+    pub(crate) from: String,
+    /// When it was made.
+    pub(crate) made: Timestamp,
+    /// Its root page as the last fold wrote it; none before the first.
+    pub(crate) root: Option<Address>,
+    /// What it held then.
+    pub(crate) totals: Totals,
+}
+
+/// Whether a line still changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum LineKind {
+    /// It does.
+    Branch,
+    /// It does not.
+    Checkpoint {
+        /// What it is for, in words.
+        message: String,
+    },
+}
+
+impl Codec for Line {
+    fn write(&self, out: &mut Vec<u8>) {
+        put_bytes(out, self.name.as_bytes());
+        match &self.kind {
+            LineKind::Branch => out.push(0),
+            LineKind::Checkpoint { message } => {
+                out.push(1);
+                put_bytes(out, message.as_bytes());
+            }
+        }
+        put_bytes(out, self.from.as_bytes());
+        self.made.write(out);
+        put_option(out, self.root.as_ref());
+        put_varint(out, self.totals.inodes);
+        put_varint(out, self.totals.bytes);
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let name = input.text()?.to_owned();
+        let kind = match input.byte()? {
+            0 => LineKind::Branch,
+            1 => LineKind::Checkpoint {
+                message: input.text()?.to_owned(),
+            },
+            _ => return Err(malformed("kind of a line")),
+        };
+        Ok(Self {
+            name,
+            kind,
+            from: input.text()?.to_owned(),
+            made: Timestamp::read(input)?,
+            root: input.option()?,
+            totals: Totals {
+                inodes: input.varint()?,
+                bytes: input.varint()?,
+            },
+        })
+    }
+}
+
+/// Who holds a branch, and where in its batches it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Grant {
+    /// The holder.
+    pub(crate) session: SessionId,
+    /// The last batch that was accepted; 0 before the first.
+    pub(crate) number: u64,
+    /// Its digest; of nothing before the first.
+    pub(crate) digest: Digest,
+}
+
+impl Codec for Grant {
+    fn write(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.session.0);
+        put_varint(out, self.number);
+        out.extend_from_slice(&self.digest.0);
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            session: SessionId(input.varint()?),
+            number: input.varint()?,
+            digest: input.digest()?,
+        })
+    }
+}
+
+/// A session, and the inode numbers that it may give out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Session {
+    /// Who it is, in words.
+    pub(crate) who: String,
+    /// Whether it ends with the owner's process.
+    pub(crate) hosted: bool,
+    /// When it was opened.
+    pub(crate) opened: Timestamp,
+    /// The numbers lent to it, in the order of lending.
+    pub(crate) inos: Vec<Lent>,
+}
+
+/// Inode numbers as a row has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lent(pub(crate) InoRange);
+
+impl Codec for Lent {
+    fn write(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.0.next.0);
+        put_varint(out, self.0.end.0);
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self(InoRange {
+            next: Ino(input.varint()?),
+            end: Ino(input.varint()?),
+        }))
+    }
+}
+
+impl Codec for Session {
+    fn write(&self, out: &mut Vec<u8>) {
+        put_bytes(out, self.who.as_bytes());
+        out.push(u8::from(self.hosted));
+        self.opened.write(out);
+        put_list(out, &self.inos);
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            who: input.text()?.to_owned(),
+            hosted: match input.byte()? {
+                0 => false,
+                1 => true,
+                _ => return Err(malformed("session")),
+            },
+            opened: Timestamp::read(input)?,
+            inos: input.list()?,
+        })
+    }
+}
+
+/// A sealed pack, by the tag that its object's key carries behind the number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pack {
+    /// The beginning of its index's digest.
+    pub(crate) tag: [u8; 8],
+}
+
+impl Codec for Pack {
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.tag);
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            tag: input.take(8)?.try_into().expect("8 bytes were taken"),
+        })
+    }
+}

@@ -1,0 +1,188 @@
+//! The worker: one thread that seals full packs, folds a long journal and evicts pages, when it is told to.
+//!
+//! Invariant: it sleeps without a timer, so an idle drive wakes nothing and asks the bucket for nothing.
+
+use crate::drive::{Inner, Threads};
+use parking_lot::{Condvar, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use tenure_core::tree::Hand;
+use tenure_journal::Journal;
+use tenure_wire::Error;
+
+/// What there is to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Todo {
+    seal: bool,
+    fold: bool,
+    evict: bool,
+    stop: bool,
+}
+
+/// Where the worker is told what to do.
+#[derive(Debug, Default)]
+pub(crate) struct Work {
+    todo: Mutex<Todo>,
+    wake: Condvar,
+    /// Bytes of records at which a fold is tried; rises when one fails, so that a failing bucket is not pressed.
+    fold_at: AtomicU64,
+    /// Bytes of pages at which some are evicted; rises when few could go.
+    evict_at: AtomicUsize,
+}
+
+impl Work {
+    pub(crate) fn new(fold_bytes: u64, page_bytes_max: usize) -> Self {
+        Self {
+            fold_at: AtomicU64::new(fold_bytes),
+            evict_at: AtomicUsize::new(page_bytes_max),
+            ..Self::default()
+        }
+    }
+
+    /// Ends the worker once it has done what it is at.
+    pub(crate) fn stop(&self) {
+        self.todo.lock().stop = true;
+        self.wake.notify_all();
+    }
+
+    fn ask(&self, ask: impl FnOnce(&mut Todo)) {
+        ask(&mut self.todo.lock());
+        self.wake.notify_one();
+    }
+
+    fn next(&self) -> Todo {
+        let mut todo = self.todo.lock();
+        while *todo == Todo::default() {
+            self.wake.wait(&mut todo);
+        }
+        std::mem::take(&mut *todo)
+    }
+}
+
+/// Starts the worker.
+pub(crate) fn start(inner: &Arc<Inner>) -> JoinHandle<()> {
+    let worker = Arc::downgrade(inner);
+    let work = inner.work.clone();
+    let run = move || {
+        loop {
+            let todo = work.next();
+            let Some(inner) = worker.upgrade().filter(|_| !todo.stop) else {
+                return;
+            };
+            inner.do_work(todo);
+        }
+    };
+    std::thread::Builder::new()
+        .name("tenure-fold".into())
+        .spawn(run)
+        .expect("a process that opens a drive can start a thread")
+}
+
+impl Inner {
+    fn do_work(&self, todo: Todo) {
+        if todo.seal {
+            self.note_outcome(
+                "full packs wait to be sealed",
+                self.filling.seal_full().map_err(Error::from),
+            );
+        }
+        if todo.fold {
+            let folded = self.health.guard(self.epoch, || self.fold());
+            self.plan_next_fold(folded.is_ok());
+            self.note_outcome("the journal waits to be folded", folded);
+        }
+        if todo.evict {
+            self.evict();
+        }
+    }
+
+    fn note_outcome(&self, what: &'static str, outcome: Result<(), Error>) {
+        let trouble = outcome.err().map(|error| format!("{what}: {error}"));
+        if let Some(trouble) = &trouble {
+            tracing::warn!("{trouble}");
+        }
+        self.health.note(what, trouble);
+    }
+
+    fn plan_next_fold(&self, was_done: bool) {
+        let step = self.options.fold_bytes;
+        if was_done {
+            self.work.fold_at.store(step, Ordering::Relaxed);
+        } else {
+            self.work.fold_at.fetch_add(step / 4, Ordering::Relaxed);
+        }
+    }
+
+    /// Has full packs sealed: by the worker, or at once where there is none.
+    pub(crate) fn work_on_full_packs(&self) -> Result<(), Error> {
+        match self.options.threads {
+            Threads::Started => self.work.ask(|todo| todo.seal = true),
+            Threads::None => self.filling.seal_full()?,
+        }
+        Ok(())
+    }
+
+    /// Has a long journal folded, and pages evicted when they are too many.
+    pub(crate) fn work_after(&self, journal: &Journal) {
+        let (unfolded, fold_at) = (
+            journal.unfolded_bytes(),
+            self.work.fold_at.load(Ordering::Relaxed),
+        );
+        // Pages that were not folded cannot be evicted.
+        let is_dirty = self.memory.dirty_bytes() > self.options.page_bytes_max / 2;
+        let todo = Todo {
+            fold: unfolded >= fold_at || is_dirty && unfolded >= fold_at / 4,
+            evict: self.has_too_many_pages(),
+            ..Todo::default()
+        };
+        self.work_on(todo);
+    }
+
+    /// Has pages evicted when they are too many.
+    pub(crate) fn work_on_pages(&self) {
+        self.work_on(Todo {
+            evict: self.has_too_many_pages(),
+            ..Todo::default()
+        });
+    }
+
+    fn work_on(&self, todo: Todo) {
+        if todo == Todo::default() {
+            return;
+        }
+        match self.options.threads {
+            Threads::Started => self.work.ask(|asked| {
+                asked.fold |= todo.fold;
+                asked.evict |= todo.evict;
+            }),
+            Threads::None => self.do_work(todo),
+        }
+    }
+
+    fn has_too_many_pages(&self) -> bool {
+        self.memory.resident_bytes() > self.work.evict_at.load(Ordering::Relaxed)
+    }
+
+    /// Forgets pages that were not read lately, until a quarter of the limit is free.
+    fn evict(&self) {
+        let max = self.options.page_bytes_max;
+        let branches = self.with(|live| {
+            Ok(live
+                .state
+                .open()
+                .values()
+                .map(|open| open.branch.clone())
+                .collect::<Vec<_>>())
+        });
+        for branch in branches.unwrap_or_default() {
+            let excess = self.memory.resident_bytes().saturating_sub(max / 4 * 3);
+            if excess == 0 {
+                break;
+            }
+            branch.tree().evict(&mut Hand::default(), excess);
+        }
+        let next = max.max(self.memory.resident_bytes() + max / 8);
+        self.work.evict_at.store(next, Ordering::Relaxed);
+    }
+}
