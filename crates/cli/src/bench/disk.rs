@@ -1,0 +1,272 @@
+//! A fair local file system to measure on: a file written to its end, a loop device with direct I/O over it, ext4 as
+//! `mkfs.ext4` makes it, mounted without `discard`.
+//!
+//! Both sides of a comparison stand on one each, so that neither profits from what the machine's own root file system
+//! does or does not do (some discard at unlink, some have no journal). Fully written, because an unwritten or sparse file
+//! pays for its first writes; direct I/O, so that nothing is cached twice and a flush is a flush.
+//!
+//! Invariant: nothing outlives the value. The loop device is detached right after the mount, so the kernel frees it with
+//! the last unmount; `Drop` unmounts; what a killed run left is swept away by the next one ([`Scratch::make`]).
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+
+use super::command::{command, require, run};
+use super::interrupt;
+use super::progress::Progress;
+
+/// The folder that holds a run's disks and mounts; swept clean when dropped.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    path: PathBuf,
+}
+
+/// A mounted ext4 on a loop device.
+#[derive(Debug)]
+pub(crate) struct Disk {
+    backing: PathBuf,
+    mount_point: PathBuf,
+    device: PathBuf,
+    is_mounted: bool,
+}
+
+const PREFIX: &str = "tenure-bench.";
+const SECTOR: u64 = 512;
+
+impl Scratch {
+    /// Makes a scratch folder for this process inside `parent`, and removes those of runs that were killed.
+    pub(crate) fn make(parent: &Path) -> Result<Scratch> {
+        fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
+        for entry in fs::read_dir(parent).with_context(|| format!("cannot list {}", parent.display()))? {
+            let path = entry?.path();
+            if let Some(owner) = owner(&path)
+                && !Path::new("/proc").join(owner.to_string()).exists()
+            {
+                sweep(&path);
+            }
+        }
+        let path = parent.join(format!("{PREFIX}{}", std::process::id()));
+        fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
+        // Suites run as other users inside the mounts below.
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+        Ok(Scratch { path })
+    }
+
+    /// Returns the folder.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        sweep(&self.path);
+    }
+}
+
+impl Disk {
+    /// Makes a disk of `size` bytes in `scratch` and mounts it at `scratch/name`.
+    pub(crate) fn make(scratch: &Scratch, name: &str, size: u64, progress: Progress) -> Result<Disk> {
+        refuse_unless_possible(scratch.path(), size)?;
+        let backing = scratch.path().join(format!("{name}.img"));
+        let mount_point = scratch.path().join(name);
+        fs::create_dir(&mount_point)?;
+        write_zeros(&backing, size, progress)?;
+        // Sectors of the loop device are 512 bytes unless the file below cannot do direct I/O in those.
+        let printed = run(command("losetup").args(["--find", "--show", "--direct-io=on"]).arg(&backing))
+            .context("no loop device could be set up\nhint: as root, with /dev/loop-control; or compare two directories with --side-a and --side-b")?;
+        let device = PathBuf::from(String::from_utf8_lossy(&printed).trim());
+        let mut disk = Disk {
+            backing,
+            mount_point,
+            device,
+            is_mounted: false,
+        };
+        let prepared = disk.format().and_then(|()| disk.mount());
+        // Detached while mounted, the device lives exactly as long as the mount does.
+        let detached = run(command("losetup").arg("--detach").arg(&disk.device));
+        prepared?;
+        detached?;
+        Ok(disk)
+    }
+
+    /// Returns where the file system is mounted.
+    pub(crate) fn path(&self) -> &Path {
+        &self.mount_point
+    }
+
+    /// Returns the device's numbers as cgroups name it, `major:minor`.
+    pub(crate) fn device_number(&self) -> Result<String> {
+        Ok(fs::read_to_string(self.sys().join("dev"))?.trim().to_owned())
+    }
+
+    /// Returns the bytes written to the device so far.
+    pub(crate) fn written_bytes(&self) -> Result<u64> {
+        let path = self.sys().join("stat");
+        let stat = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let sectors = stat
+            .split_whitespace()
+            .nth(6)
+            .and_then(|field| field.parse::<u64>().ok());
+        Ok(sectors.with_context(|| format!("{} has no seventh number", path.display()))? * SECTOR)
+    }
+
+    fn format(&self) -> Result<()> {
+        let direct = fs::read_to_string(self.sys().join("loop/dio")).unwrap_or_default();
+        ensure!(
+            direct.trim() == "1",
+            "{} cannot do direct I/O, so a loop device over it would be cached twice\nhint: choose another place with --scratch (ext4, XFS and btrfs serve)",
+            self.backing.display()
+        );
+        // As by default, but the tables that the kernel would otherwise go on initialising in the background, during
+        // the first measurements, are written now.
+        run(command("mkfs.ext4")
+            .args(["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"])
+            .arg(&self.device))?;
+        Ok(())
+    }
+
+    fn mount(&mut self) -> Result<()> {
+        mount(
+            &self.device,
+            &self.mount_point,
+            c"ext4",
+            MountFlags::empty(),
+            None,
+        )
+        .with_context(|| {
+            format!(
+                "cannot mount {} on {}",
+                self.device.display(),
+                self.mount_point.display()
+            )
+        })?;
+        self.is_mounted = true;
+        fs::set_permissions(&self.mount_point, fs::Permissions::from_mode(0o755))?;
+        Ok(())
+    }
+
+    fn sys(&self) -> PathBuf {
+        Path::new("/sys/block").join(self.device.file_name().unwrap_or_default())
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        if self.is_mounted && unmount(&self.mount_point, UnmountFlags::empty()).is_err() {
+            // Something still holds it; lazily, it goes when that does.
+            let _ = unmount(&self.mount_point, UnmountFlags::DETACH);
+        }
+        let _ = fs::remove_file(&self.backing);
+        let _ = fs::remove_dir(&self.mount_point);
+    }
+}
+
+/// Writes back and drops the kernel's page, dentry and inode caches (needs root).
+pub(crate) fn drop_kernel_caches() -> Result<()> {
+    rustix::fs::sync();
+    fs::write("/proc/sys/vm/drop_caches", "3").context("cannot drop the kernel's caches (only root can)")
+}
+
+fn refuse_unless_possible(scratch: &Path, size: u64) -> Result<()> {
+    if !rustix::process::geteuid().is_root() {
+        bail!(
+            "the local disk's file system is made on a loop device, which only root can set up\nhint: run it as root, or compare two directories with --side-a DIR --side-b DIR"
+        );
+    }
+    require("losetup", "util-linux mount")?;
+    require("mkfs.ext4", "e2fsprogs")?;
+    let file_system = rustix::fs::statvfs(scratch)?;
+    let free = file_system.f_bavail * file_system.f_frsize;
+    ensure!(
+        free > size + size / 8,
+        "{} has {} MiB free, a disk of {} MiB does not fit\nhint: choose another place with --scratch, or a smaller --disk-size",
+        scratch.display(),
+        free >> 20,
+        size >> 20
+    );
+    Ok(())
+}
+
+fn write_zeros(path: &Path, size: u64, progress: Progress) -> Result<()> {
+    let zeros = vec![0; 4 << 20];
+    let mut file = fs::File::create_new(path).with_context(|| format!("cannot make {}", path.display()))?;
+    let bar = progress.bytes(&format!("writing {}", path.display()), size);
+    let mut left = size;
+    while left > 0 {
+        interrupt::check()?;
+        let part = left.min(zeros.len() as u64);
+        file.write_all(&zeros[..part as usize])
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        left -= part;
+        bar.advance(part);
+    }
+    file.sync_all()?;
+    Ok(())
+}
+
+/// Returns the process that a scratch folder belongs to, or nothing if `path` is not one of this user's.
+fn owner(path: &Path) -> Option<u32> {
+    let process = path.file_name()?.to_str()?.strip_prefix(PREFIX)?.parse().ok()?;
+    let is_ours = fs::symlink_metadata(path).ok()?.uid() == rustix::process::geteuid().as_raw();
+    is_ours.then_some(process)
+}
+
+/// Unmounts all that is mounted below `path` and removes it.
+fn sweep(path: &Path) {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let below = mounts
+        .lines()
+        .filter_map(|line| line.split(' ').nth(1))
+        .filter(|at| Path::new(at).starts_with(path));
+    let mut below: Vec<&str> = below.collect();
+    below.reverse();
+    for at in &below {
+        let _ = unmount(Path::new(at), UnmountFlags::DETACH);
+    }
+    let still_mounted = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    if still_mounted
+        .lines()
+        .filter_map(|line| line.split(' ').nth(1))
+        .any(|at| Path::new(at).starts_with(path))
+    {
+        // Removing below a mount that stays would remove what is not ours.
+        return;
+    }
+    let _ = fs::remove_dir_all(path);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_scratch_folder_has_an_owner() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let ours = parent.path().join("tenure-bench.42");
+        fs::create_dir(&ours).expect("a folder inside");
+        assert_eq!(owner(&ours), Some(42));
+        assert_eq!(owner(parent.path()), None);
+        assert_eq!(owner(&parent.path().join("tenure-bench.x")), None);
+    }
+
+    #[test]
+    fn a_killed_runs_scratch_is_swept_away_and_a_living_ones_stays() {
+        let parent = tempfile::tempdir().expect("a folder");
+        // No process has this number: it is above the kernel's largest.
+        let dead = parent.path().join("tenure-bench.4194305");
+        let living = parent.path().join("tenure-bench.1");
+        fs::create_dir_all(dead.join("inside")).expect("a folder");
+        fs::create_dir(&living).expect("a folder");
+        let scratch = Scratch::make(parent.path()).expect("a scratch folder");
+        assert!(!dead.exists() && living.exists());
+        let path = scratch.path().to_owned();
+        drop(scratch);
+        assert!(!path.exists());
+    }
+}

@@ -1,0 +1,87 @@
+//! What is compared: a directory to work in, how its work is made durable, how its caches are emptied, what it cost.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::Result;
+
+use super::{command, disk, input};
+
+mod ext4;
+mod plain;
+mod tenure;
+
+pub(crate) use ext4::Ext4;
+pub(crate) use plain::Plain;
+pub(crate) use tenure::{Program, Tenure};
+
+/// One side of a comparison.
+pub(crate) trait Side {
+    /// Returns what the reports call it.
+    fn name(&self) -> &str;
+
+    /// Returns the directory that workloads use.
+    fn path(&self) -> &Path;
+
+    /// Starts over with nothing in it, as if just made.
+    fn fresh(&mut self) -> Result<()>;
+
+    /// Makes everything done so far as durable as the side can, and returns when it is.
+    fn make_durable(&self) -> Result<()>;
+
+    /// Ends and begins again the process that serves it, if there is one: its memory is empty after that.
+    fn remount(&mut self) -> Result<()>;
+
+    /// Returns what it has cost since its process began (requests, memory, CPU) or ever (bytes written).
+    fn counters(&self) -> Result<Counters>;
+
+    /// Returns the block device below it as `major:minor`, where there is one to limit.
+    fn device_number(&self) -> Result<Option<String>> {
+        Ok(None)
+    }
+}
+
+/// What a side's own process and disk have counted.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Counters {
+    /// Requests of the kernel, by opcode.
+    pub(crate) requests: BTreeMap<String, u64>,
+    /// Requests to the bucket, of whatever kind.
+    pub(crate) bucket_requests: u64,
+    /// CPU seconds of the serving process, user and system.
+    pub(crate) cpu_seconds: f64,
+    /// The largest resident set of the serving process.
+    pub(crate) peak_rss_bytes: u64,
+    /// Bytes written to the block device.
+    pub(crate) written_bytes: u64,
+}
+
+/// Empties every cache that a read could be answered from: the side's process, then the kernel.
+pub(crate) fn drop_caches(side: &mut dyn Side) -> Result<()> {
+    side.make_durable()?;
+    side.remount()?;
+    disk::drop_kernel_caches()
+}
+
+/// Empties every cache as [`drop_caches`] does, and brings `program` back into memory: how fast it loads from the
+/// machine's root file system is nobody's merit.
+pub(crate) fn drop_caches_but_of(program: &str, side: &mut dyn Side) -> Result<()> {
+    drop_caches(side)?;
+    if let Some(executable) = command::find(program) {
+        input::warm(&executable.canonicalize()?)?;
+    }
+    command::run(command::command(program).arg("--version")).map(drop)
+}
+
+/// Removes what `directory` holds, and keeps it.
+fn empty(directory: &Path) -> Result<()> {
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        match entry.file_name().to_str() {
+            Some("lost+found") => {}
+            _ if entry.file_type()?.is_dir() => std::fs::remove_dir_all(entry.path())?,
+            _ => std::fs::remove_file(entry.path())?,
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,60 @@
+//! The baseline: this machine's disk, fairly.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use super::{Counters, Side, empty};
+use crate::bench::disk::Disk;
+
+/// A fair ext4 and the directory on it that workloads use.
+#[derive(Debug)]
+pub(crate) struct Ext4 {
+    disk: Disk,
+    path: PathBuf,
+}
+
+impl Ext4 {
+    /// Takes over `disk`.
+    pub(crate) fn on(disk: Disk) -> Result<Ext4> {
+        let path = disk.path().join("work");
+        std::fs::create_dir(&path)?;
+        Ok(Ext4 { disk, path })
+    }
+}
+
+impl Side for Ext4 {
+    fn name(&self) -> &str {
+        "ext4"
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn fresh(&mut self) -> Result<()> {
+        empty(&self.path)?;
+        self.make_durable()
+    }
+
+    fn make_durable(&self) -> Result<()> {
+        Ok(rustix::fs::syncfs(File::open(&self.path)?)?)
+    }
+
+    fn remount(&mut self) -> Result<()> {
+        // It has no process, and the caches are the kernel's.
+        Ok(())
+    }
+
+    fn counters(&self) -> Result<Counters> {
+        Ok(Counters {
+            written_bytes: self.disk.written_bytes()?,
+            ..Counters::default()
+        })
+    }
+
+    fn device_number(&self) -> Result<Option<String>> {
+        self.disk.device_number().map(Some)
+    }
+}

@@ -1,0 +1,116 @@
+//! What takes a large disk and long: a tree of a million files, a file of ten gigabytes. Asked for with `--huge`; the
+//! interest is in the memory of the serving process.
+
+use std::fs::{self, File};
+use std::path::Path;
+
+use anyhow::{Result, ensure};
+
+use super::sequential::Bytes;
+use super::{Metric, Workload, metric};
+use crate::bench::interrupt;
+use crate::bench::measure::{Content, Round, Stopwatch};
+use crate::bench::side;
+
+const FILES_A_DIRECTORY: u64 = 1_000;
+
+/// Makes a tree of `files` empty files, then walks it cold.
+#[derive(Debug)]
+pub(super) struct HugeTree {
+    pub(super) files: u64,
+}
+
+/// Writes a file of `bytes`.
+#[derive(Debug)]
+pub(super) struct HugeFile {
+    pub(super) bytes: u64,
+}
+
+impl Workload for HugeTree {
+    fn metrics(&self) -> &[Metric] {
+        const {
+            &[
+                metric(
+                    "huge_make",
+                    "make 1,000,000 files in 1,000 directories, until durable",
+                ),
+                metric(
+                    "huge_mount",
+                    "from unmounted to the first listing of that tree's root",
+                ),
+                metric(
+                    "huge_walk",
+                    "walk and stat that tree after a remount and dropped caches",
+                ),
+            ]
+        }
+    }
+
+    fn rounds(&self) -> usize {
+        1
+    }
+
+    fn round(&self, round: &mut Round<'_>) -> Result<()> {
+        let content = Content {
+            files: self.files,
+            bytes: 0,
+        };
+        round.until_durable("huge_make", content, |at| make_tree(at, self.files))?;
+        side::drop_caches(round.side)?;
+        let watch = Stopwatch::start();
+        round.side.remount()?;
+        let directories = fs::read_dir(round.side.path())?.count() as u64;
+        // The unmount before is part of it, with nothing left to sync.
+        round.record("huge_mount", watch.seconds());
+        ensure!(
+            directories >= self.files / FILES_A_DIRECTORY,
+            "only {directories} directories are left"
+        );
+        side::drop_caches(round.side)?;
+        round.until_done("huge_walk", content, |at| {
+            let mut found = 0;
+            for directory in fs::read_dir(at)? {
+                interrupt::check()?;
+                for file in fs::read_dir(directory?.path())? {
+                    file?.metadata()?;
+                    found += 1;
+                }
+            }
+            ensure!(found == self.files, "{found} of {} files were found", self.files);
+            Ok(())
+        })
+    }
+}
+
+impl Workload for HugeFile {
+    fn metrics(&self) -> &[Metric] {
+        const { &[metric("huge_write", "write 10 GiB in pieces of 1 MiB, fsync")] }
+    }
+
+    fn rounds(&self) -> usize {
+        1
+    }
+
+    fn round(&self, round: &mut Round<'_>) -> Result<()> {
+        let mut bytes = Bytes::from_seed(round.seed, self.bytes);
+        let content = Content {
+            files: 1,
+            bytes: self.bytes,
+        };
+        round.until_done("huge_write", content, |at| {
+            bytes.write(&at.join("huge"), self.bytes)
+        })
+    }
+}
+
+fn make_tree(at: &Path, files: u64) -> Result<()> {
+    for directory in 0..files / FILES_A_DIRECTORY {
+        interrupt::check()?;
+        let path = at.join(format!("directory-{directory}"));
+        fs::create_dir(&path)?;
+        for file in 0..FILES_A_DIRECTORY {
+            File::create_new(path.join(format!("file-{file}")))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,13 @@
+//! One file a command: its arguments with their help, and what it does.
+
+pub(crate) mod branch;
+pub(crate) mod check;
+pub(crate) mod checkpoint;
+pub(crate) mod completions;
+pub(crate) mod drive;
+pub(crate) mod fork;
+pub(crate) mod manual;
+pub(crate) mod mount;
+pub(crate) mod status;
+pub(crate) mod sync;
+pub(crate) mod unmount;

@@ -1,0 +1,83 @@
+//! `tenure branch`: what branches and checkpoints there are.
+
+use crate::output;
+use crate::reach::{self, Place};
+use anyhow::Result;
+use tenure_model::{BranchName, DriveName};
+
+/// List and delete branches and checkpoints
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// List the branches and checkpoints of a drive
+    List {
+        /// The drive
+        #[arg(value_parser = DriveName::parse)]
+        drive: DriveName,
+        #[command(flatten)]
+        place: Place,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Delete a branch that nobody holds, or a checkpoint; what others were made from it stays
+    Delete {
+        /// The drive
+        #[arg(value_parser = DriveName::parse)]
+        drive: DriveName,
+        /// The branch or checkpoint
+        #[arg(value_parser = BranchName::parse)]
+        name: BranchName,
+        #[command(flatten)]
+        place: Place,
+    },
+}
+
+/// Lists or deletes.
+pub(crate) fn run(command: &Command) -> Result<()> {
+    match command {
+        Command::List { drive, place, json } => list(drive, place, *json),
+        Command::Delete { drive, name, place } => {
+            let reached = reach::drive(place, drive)?;
+            reached.owner().delete_branch(name)?;
+            reached.close()?;
+            println!("{drive}@{name} is deleted");
+            Ok(())
+        }
+    }
+}
+
+fn list(drive: &DriveName, place: &Place, json: bool) -> Result<()> {
+    let reached = reach::drive(place, drive)?;
+    let lines = reached.owner().branches()?;
+    reached.close()?;
+    if json {
+        let rows: Vec<_> = lines
+            .iter()
+            .map(|line| {
+                serde_json::json!({
+                    "name": line.name,
+                    "kind": if line.branch.is_some() { "branch" } else { "checkpoint" },
+                    "from": line.from,
+                    "made": line.made.secs,
+                    "inodes": line.inodes,
+                    "bytes": line.bytes,
+                    "holder": line.holder,
+                })
+            })
+            .collect();
+        return output::json(&rows);
+    }
+    let mut table = output::table(["NAME", "KIND", "FROM", "INODES", "BYTES", "HELD BY"]);
+    for line in &lines {
+        table.add_row([
+            line.name.clone(),
+            if line.branch.is_some() { "branch" } else { "checkpoint" }.to_owned(),
+            line.from.clone(),
+            line.inodes.to_string(),
+            output::bytes(line.bytes),
+            line.holder.clone().unwrap_or_default(),
+        ]);
+    }
+    println!("{table}");
+    Ok(())
+}

@@ -1,0 +1,47 @@
+//! `tenure check`: holds a drive's invariants against what is stored.
+
+use crate::error::Told;
+use crate::output;
+use crate::reach::{self, Place};
+use anyhow::Result;
+use tenure_model::DriveName;
+
+/// Check that a drive is whole
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  tenure check work\n  tenure check work --deep     read and verify every byte")]
+pub(crate) struct Args {
+    /// The drive
+    #[arg(value_parser = DriveName::parse)]
+    drive: DriveName,
+    /// Read and verify every byte
+    #[arg(long)]
+    deep: bool,
+    #[command(flatten)]
+    place: Place,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Checks, and fails when something is wrong.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let reached = reach::drive(&args.place, &args.drive)?;
+    let faults = reached.owner().check(args.deep)?;
+    reached.close()?;
+    if args.json {
+        output::json(&serde_json::json!({ "drive": args.drive.as_str(), "deep": args.deep, "faults": faults }))?;
+    } else {
+        faults.iter().for_each(|fault| println!("{fault}"));
+    }
+    match faults.len() {
+        0 if args.json => Ok(()),
+        0 => {
+            println!("{} is whole{}", args.drive, if args.deep { ", to the last byte" } else { "" });
+            Ok(())
+        }
+        count => Err(Told::failed(
+            format!("{count} things are wrong in {}", args.drive),
+            "everything that is not named above works; keep a copy of the bucket before anything is changed",
+        )),
+    }
+}

@@ -1,0 +1,113 @@
+//! `tenure drive`: makes, lists, shows and deletes drives.
+
+use crate::error::Told;
+use crate::output;
+use crate::reach::{self, Place};
+use anyhow::Result;
+use tenure_model::DriveName;
+
+/// Make, list, show and delete drives
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Make a drive with an empty branch `main`
+    Create {
+        /// The drive's name
+        #[arg(value_parser = DriveName::parse)]
+        drive: DriveName,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// List the drives of the bucket
+    List {
+        #[command(flatten)]
+        place: Place,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show a drive: its branches, its epoch, its requests
+    Show {
+        /// The drive
+        #[arg(value_parser = DriveName::parse)]
+        drive: DriveName,
+        #[command(flatten)]
+        place: Place,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Delete a drive with everything in it
+    Delete {
+        /// The drive
+        #[arg(value_parser = DriveName::parse)]
+        drive: DriveName,
+        /// Really delete it: nothing of it can be brought back
+        #[arg(long)]
+        yes: bool,
+        #[command(flatten)]
+        place: Place,
+    },
+}
+
+/// Does what the command says.
+pub(crate) fn run(command: &Command) -> Result<()> {
+    match command {
+        Command::Create { drive, place } => {
+            reach::create(place.create()?, drive, reach::options(None))?.close()?;
+            println!("made the drive {drive}; `tenure mount {drive} DIR` mounts it");
+            Ok(())
+        }
+        Command::List { place, json } => list(place, *json),
+        Command::Show { drive, place, json } => show(drive, place, *json),
+        Command::Delete { drive, yes, place } => delete(drive, *yes, place),
+    }
+}
+
+fn list(place: &Place, json: bool) -> Result<()> {
+    let bucket = place.open()?;
+    let drives = tenure_server::list(bucket.as_ref())?;
+    if json {
+        return output::json(&drives.iter().map(DriveName::as_str).collect::<Vec<_>>());
+    }
+    drives.iter().for_each(|drive| println!("{drive}"));
+    Ok(())
+}
+
+fn show(drive: &DriveName, place: &Place, json: bool) -> Result<()> {
+    let reached = reach::drive(place, drive)?;
+    let status = reached.owner().status()?;
+    let lines = reached.owner().branches()?;
+    reached.close()?;
+    let shown = serde_json::json!({
+        "drive": status.drive,
+        "epoch": status.epoch.0,
+        "tier": status.tier,
+        "journal_bytes": status.journal_bytes,
+        "branches": lines.iter().filter(|line| line.branch.is_some()).count(),
+        "checkpoints": lines.iter().filter(|line| line.branch.is_none()).count(),
+        "owner_pid": status.pid,
+        "trouble": status.trouble,
+    });
+    if json {
+        return output::json(&shown);
+    }
+    let mut table = output::table(["", ""]);
+    for (name, value) in shown.as_object().into_iter().flatten() {
+        table.add_row([name.replace('_', " "), value.as_str().map_or_else(|| value.to_string(), str::to_owned)]);
+    }
+    println!("{table}");
+    Ok(())
+}
+
+fn delete(drive: &DriveName, yes: bool, place: &Place) -> Result<()> {
+    if !yes {
+        return Err(Told::refused(
+            format!("deleting {drive} takes everything in it, for ever"),
+            format!("tenure drive delete {drive} --yes"),
+        ));
+    }
+    let bucket = place.open()?;
+    tenure_server::delete(bucket.as_ref(), drive, &format!("process {} that deletes it", std::process::id()))?;
+    println!("deleted the drive {drive}");
+    Ok(())
+}

@@ -1,0 +1,108 @@
+//! `tenure mount`: mounts a branch and returns when it is usable; the work is done by a process that stays.
+
+mod daemon;
+mod served;
+
+use crate::error::Told;
+use crate::home;
+use crate::reach::Place;
+use anyhow::{Context, Result, bail};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use tenure_model::Ref;
+
+/// What the process that stays says on its standard output once the mount is usable; anything else is an error's text.
+const READY: &str = "ready";
+
+/// Mount a branch of a drive on a directory
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  tenure mount work ~/work --create        make the drive where there is none\n  tenure mount work@attempt-1 ~/attempt    another branch\n  tenure mount work@before ~/look          a checkpoint, read-only\n  tenure unmount ~/work"
+)]
+pub(crate) struct Args {
+    /// The drive, and its branch or checkpoint unless it is `main`
+    #[arg(value_name = "DRIVE[@BRANCH|@CHECKPOINT]", value_parser = Ref::parse)]
+    what: Ref,
+    /// An empty directory
+    dir: PathBuf,
+    /// Make the drive, and its bucket, where there is none
+    #[arg(long)]
+    create: bool,
+    /// Change nothing, and need nobody's leave
+    #[arg(long)]
+    read_only: bool,
+    /// Let other users use the mount; the kernel then checks every permission
+    #[arg(long)]
+    allow_other: bool,
+    /// Mount over what the directory holds
+    #[arg(long)]
+    hide_contents: bool,
+    /// Make every change durable within this many milliseconds, also when nobody syncs
+    #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    lag: u64,
+    /// Threads that answer the kernel
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=64))]
+    readers: u8,
+    /// Stay in the foreground until the mount is gone
+    #[arg(long)]
+    foreground: bool,
+    #[command(flatten)]
+    place: Place,
+    /// Say on standard output when the mount is usable, then work without a terminal
+    #[arg(long, hide = true)]
+    daemon: bool,
+}
+
+impl Args {
+    fn lag_max(&self) -> Duration {
+        Duration::from_millis(self.lag)
+    }
+}
+
+/// Mounts.
+pub(crate) fn run(args: Args) -> Result<()> {
+    if args.daemon {
+        return daemon::run(&args);
+    }
+    if args.foreground {
+        return served::serve(&args, |served| {
+            println!("mounted {served}; Ctrl-C makes everything durable and ends it");
+            Ok(())
+        });
+    }
+    start(&args)
+}
+
+/// Starts the process that stays, and waits until its mount is usable.
+fn start(args: &Args) -> Result<()> {
+    let log = home::logs()?.join(format!("mount-{}.log", home::short_name(&std::path::absolute(&args.dir)?)));
+    let errors = File::create(&log).with_context(|| format!("cannot write the log {}", log.display()))?;
+    let mut arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    arguments.push("--daemon".into());
+    let mut daemon = Command::new(std::env::current_exe().context("cannot find this program's file")?)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(errors)
+        .process_group(0)
+        .spawn()
+        .context("cannot start the process that serves the mount")?;
+    let mut said = String::new();
+    let mut output = daemon.stdout.take().expect("its output is a pipe");
+    output.read_to_string(&mut said).context("cannot hear from the process that serves the mount")?;
+    if said.trim_end().ends_with(READY) {
+        print!("{}", said.trim_end().trim_end_matches(READY));
+        return Ok(());
+    }
+    let status = daemon.wait()?;
+    if said.is_empty() {
+        bail!("the process that serves the mount has ended ({status}); its log is {}", log.display());
+    }
+    let text = said.trim_end().trim_start_matches("error: ").to_owned();
+    Err(Told::relayed(text, status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(3)))
+}

@@ -1,0 +1,203 @@
+//! A mount while it is there: the drive is opened, its branch held and served, and all of it given back at the end.
+
+use super::Args;
+use crate::clock::MachineClock;
+use crate::commands::status::{Status, Unsynced};
+use crate::error::Told;
+use crate::home;
+use crate::reach::{self, MAIN};
+use anyhow::{Context, Result};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use tenure_client::Branch;
+use tenure_model::Clock;
+use tenure_mount::kernel::Unmount;
+use tenure_mount::{Mount, Status as WriteStatus};
+use tenure_server::Drive;
+use tenure_wire::{Access, Opened, Owner, Who};
+
+type AnyOwner = Arc<dyn Owner<tenure_core::Branch>>;
+
+/// Why a mount ends.
+enum End {
+    /// The kernel's side is gone: somebody has unmounted it.
+    Gone,
+    /// This process was asked to end.
+    Asked,
+}
+
+/// Mounts, calls `ready` once it is usable, and returns when the mount is gone and everything is durable.
+pub(super) fn serve(args: &Args, ready: impl FnOnce(&str) -> Result<()>) -> Result<()> {
+    let drive = open_drive(args)?;
+    let served = mount_and_wait(args, &drive, ready);
+    let closed = drive.close().context("the drive could not be closed; what was synced is safe");
+    served.and(closed)
+}
+
+fn open_drive(args: &Args) -> Result<Arc<Drive>> {
+    let name = &args.what.drive;
+    if !args.create {
+        return Ok(Drive::open(args.place.open()?, name, reach::options(None)).map_err(|error| not_opened(args, error))?);
+    }
+    let bucket = args.place.create()?;
+    match tenure_server::list(bucket.as_ref())?.contains(name) {
+        true => Ok(Drive::open(bucket, name, reach::options(None))?),
+        false => reach::create(bucket, name, reach::options(None)),
+    }
+}
+
+/// Says what would help where a drive cannot be opened.
+fn not_opened(args: &Args, error: tenure_wire::Error) -> anyhow::Error {
+    let known = args.place.open().and_then(|bucket| Ok(tenure_server::list(bucket.as_ref())?));
+    match known {
+        Ok(known) if !known.contains(&args.what.drive) => Told::refused(
+            error.to_string(),
+            format!("tenure mount {} {} --create", args.what.drive, args.dir.display()),
+        ),
+        Ok(_) | Err(_) => error.into(),
+    }
+}
+
+fn mount_and_wait(args: &Args, drive: &Arc<Drive>, ready: impl FnOnce(&str) -> Result<()>) -> Result<()> {
+    let owner: AnyOwner = Arc::clone(drive) as AnyOwner;
+    let clock: Arc<dyn Clock> = Arc::new(MachineClock);
+    let dir = std::path::absolute(&args.dir)?;
+    let opened = owner.open(&who(&dir))?;
+    let name = args.what.at.as_deref().unwrap_or(MAIN);
+    let line = reach::line(owner.as_ref(), &args.what.drive, name)?;
+    let read_only = args.read_only || line.branch.is_none();
+    let access = if read_only { Access::Read } else { Access::Exclusive };
+    let options = tenure_client::Options { lag_max: args.lag_max(), ..Default::default() };
+    let branch = Arc::new(Branch::hold(Arc::clone(&owner), Arc::clone(&clock), opened.clone(), name, access, options)?);
+    let (end, ended) = channel();
+    let mount = attach(args, &dir, read_only, &opened, &owner, &branch, clock, end.clone())?;
+    listen_for_signals(end)?;
+    ready(&format!("{}@{name} at {}", args.what.drive, dir.display()))?;
+    let reason = ended.recv().expect("the mount holds a sender");
+    finish(mount, &branch, &reason)
+}
+
+#[expect(clippy::too_many_arguments, reason = "each is a part of one mount, used once")]
+fn attach(
+    args: &Args,
+    dir: &Path,
+    read_only: bool,
+    opened: &Opened,
+    owner: &AnyOwner,
+    branch: &Arc<Branch>,
+    clock: Arc<dyn Clock>,
+    end: Sender<End>,
+) -> Result<Mount> {
+    let name = args.what.at.as_deref().unwrap_or(MAIN);
+    let mount_options = tenure_mount::Options {
+        source: format!("{}@{name}", args.what.drive),
+        read_only,
+        allow_other: args.allow_other,
+        hide_contents: args.hide_contents,
+        readers: usize::from(args.readers),
+    };
+    let about = About {
+        drive: args.what.drive.to_string(),
+        branch: name.to_owned(),
+        dir: dir.to_owned(),
+        read_only,
+        lag_max_ms: args.lag,
+        opened: opened.clone(),
+    };
+    let status = about.writer(Arc::clone(owner), Arc::clone(branch));
+    let on_end = Box::new(move || drop(end.send(End::Gone)));
+    Ok(Mount::attach(Arc::clone(branch), clock, dir, &mount_options, status, on_end)?)
+}
+
+/// Ends a mount: what is not durable yet becomes so first.
+fn finish(mount: Mount, branch: &Branch, reason: &End) -> Result<()> {
+    if matches!(reason, End::Asked) {
+        // Open files keep a mount busy; they lose it with this process in any case.
+        mount.unmount(Unmount::Detach)?;
+    }
+    mount.join();
+    branch.close().context("not everything could be made durable")
+}
+
+fn listen_for_signals(end: Sender<End>) -> Result<()> {
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).context("cannot listen for signals")?;
+    std::thread::Builder::new().name("signals".into()).spawn(move || {
+        for _ in signals.forever() {
+            let _ = end.send(End::Asked);
+        }
+    })?;
+    Ok(())
+}
+
+fn who(dir: &Path) -> Who {
+    Who {
+        agent: home::agent(),
+        host: home::host(),
+        pid: std::process::id(),
+        purpose: format!("mount at {}", dir.display()),
+        hosted: true,
+    }
+}
+
+/// What a mount says of itself that does not change.
+struct About {
+    drive: String,
+    branch: String,
+    dir: PathBuf,
+    read_only: bool,
+    lag_max_ms: u64,
+    opened: Opened,
+}
+
+impl About {
+    fn writer(self, owner: AnyOwner, branch: Arc<Branch>) -> WriteStatus {
+        Box::new(move |requests| {
+            let status = self.status(owner.as_ref(), &branch, requests);
+            let mut text = serde_json::to_vec_pretty(&status).expect("a status has only text for keys");
+            text.push(b'\n');
+            text
+        })
+    }
+
+    fn status(&self, owner: &dyn Owner<tenure_core::Branch>, branch: &Branch, requests: BTreeMap<String, u64>) -> Status {
+        let (unsynced, totals) = (branch.unsynced(), branch.totals());
+        let of_owner = owner.status();
+        let trouble = match (&of_owner, branch.broken()) {
+            (_, Some(error)) if !self.read_only => Some(error.to_string()),
+            (Ok(status), _) => status.trouble.clone(),
+            (Err(error), _) => Some(error.to_string()),
+        };
+        let of_owner = of_owner.ok();
+        Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            drive: self.drive.clone(),
+            branch: self.branch.clone(),
+            dir: self.dir.clone(),
+            read_only: self.read_only,
+            pid: std::process::id(),
+            owner_pid: of_owner.as_ref().map(|status| status.pid),
+            tier: self.opened.tier.clone(),
+            epoch: self.opened.epoch.0,
+            session: self.opened.session.0,
+            delegation: if self.read_only { "nothing: it is only read" } else { "the branch whole" }.to_owned(),
+            unsynced: Unsynced {
+                ops: unsynced.ops,
+                bytes: unsynced.bytes,
+                age_ms: unsynced.age.as_millis() as u64,
+            },
+            lag_max_ms: self.lag_max_ms,
+            inodes: totals.inodes,
+            bytes: totals.bytes,
+            page_bytes: of_owner.as_ref().map_or(0, |status| status.page_bytes),
+            journal_bytes: of_owner.as_ref().map_or(0, |status| status.journal_bytes),
+            requests,
+            bucket_requests: of_owner.map(|status| status.requests).unwrap_or_default(),
+            notices: self.opened.notices.clone(),
+            trouble,
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! `tenure sync`: makes everything in a mount durable.
+
+use crate::commands::status::Mounted;
+use anyhow::{Context, Result};
+use std::fs::File;
+use std::path::PathBuf;
+
+/// Make everything in a mount durable, and say so
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  tenure sync ~/work && echo safe")]
+pub(crate) struct Args {
+    /// The mounted directory
+    dir: PathBuf,
+}
+
+/// Syncs and says what that means.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let mounted = Mounted::at(&args.dir)?;
+    sync(&args.dir)?;
+    println!("everything in {} is durable ({} tier)", args.dir.display(), mounted.status.tier);
+    Ok(())
+}
+
+/// Makes everything in a mount durable: an fsync of any directory covers all of its branch's names, and one of the
+/// root also all contents.
+pub(crate) fn sync(dir: &std::path::Path) -> Result<()> {
+    let root = File::open(dir).with_context(|| format!("cannot open {}", dir.display()))?;
+    root.sync_all().with_context(|| format!("{} could not be made durable", dir.display()))
+}

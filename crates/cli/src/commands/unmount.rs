@@ -1,0 +1,107 @@
+//! `tenure unmount`: waits until everything is durable, takes the mount away, and says so.
+
+use crate::commands::status::{Mounted, Status};
+use crate::commands::sync;
+use crate::error::Told;
+use crate::output;
+use anyhow::{Context, Result};
+use indicatif::{ProgressBar, ProgressStyle};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tenure_mount::kernel::{Unmount, unmount};
+
+/// How often the progress is shown.
+const TICK: Duration = Duration::from_millis(100);
+/// The longest that the serving process may take to fold and end after the mount is gone, in ticks.
+const END_TICKS_MAX: u32 = 3000;
+
+/// Make everything in a mount durable and take the mount away
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  tenure unmount ~/work")]
+pub(crate) struct Args {
+    /// The mounted directory
+    dir: PathBuf,
+    /// Take the mount away although files in it are open; they answer no more once its process has ended
+    #[arg(long)]
+    detach: bool,
+}
+
+/// Unmounts.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let dir = &args.dir;
+    let mounted = match Mounted::at(dir) {
+        Ok(mounted) => mounted,
+        Err(error) => return clear_dead(dir, error),
+    };
+    let status = mounted.status;
+    if !status.read_only {
+        sync_with_progress(dir, &status)?;
+    }
+    let how = if args.detach { Unmount::Detach } else { Unmount::Now };
+    let process = Pid::from_raw(status.pid as i32).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+    unmount(dir, how).map_err(|error| {
+        let hint = format!("close what is open there (fuser -m {0}), or: tenure unmount --detach {0}", dir.display());
+        Told::refused(format!("cannot unmount {}: {error}", dir.display()), hint)
+    })?;
+    if let Some(process) = process {
+        wait_for_end(&process, status.pid)?;
+    }
+    println!("unmounted {}: everything is durable ({} tier)", dir.display(), status.tier);
+    Ok(())
+}
+
+/// Takes away a mount whose process has ended.
+fn clear_dead(dir: &Path, error: anyhow::Error) -> Result<()> {
+    const ENOTCONN: i32 = 107;
+    let dead = std::fs::metadata(dir).err().and_then(|error| error.raw_os_error()) == Some(ENOTCONN);
+    if !dead {
+        return Err(error);
+    }
+    unmount(dir, Unmount::Detach).with_context(|| format!("cannot take {} away", dir.display()))?;
+    println!(
+        "unmounted {}: its process had ended before; everything that was synced is in the drive",
+        dir.display()
+    );
+    Ok(())
+}
+
+fn sync_with_progress(dir: &Path, status: &Status) -> Result<()> {
+    let total = status.unsynced.bytes.max(1);
+    let bar = ProgressBar::new(total);
+    bar.set_style(
+        ProgressStyle::with_template("making durable {bar:30} {binary_bytes} of {binary_total_bytes}")
+            .expect("the template is a literal"),
+    );
+    let synced = std::thread::scope(|scope| {
+        let syncing = scope.spawn(|| sync::sync(dir));
+        while !syncing.is_finished() {
+            std::thread::park_timeout(TICK);
+            if let Ok(Mounted { status }) = Mounted::at(dir) {
+                bar.set_position(total.saturating_sub(status.unsynced.bytes));
+            }
+        }
+        syncing.join().expect("syncing does not panic")
+    });
+    bar.finish_and_clear();
+    synced.map_err(|error| {
+        let left = Mounted::at(dir).map_or(0, |mounted| mounted.status.unsynced.bytes);
+        let hint = format!("{} are not durable; free space or mend the bucket, then unmount again", output::bytes(left));
+        Told::failed(format!("{error:#}"), hint)
+    })
+}
+
+fn wait_for_end(process: &rustix::fd::OwnedFd, pid: u32) -> Result<()> {
+    let tick = Timespec { tv_sec: 0, tv_nsec: TICK.as_nanos() as i64 };
+    for _ in 0..END_TICKS_MAX {
+        let mut fds = [PollFd::new(process, PollFlags::IN)];
+        if poll(&mut fds, Some(&tick)).unwrap_or(0) > 0 {
+            return Ok(());
+        }
+    }
+    Err(Told::failed(
+        format!("the mount is gone and durable, but its process {pid} has not ended yet"),
+        "wait for it before the drive is used elsewhere",
+    ))
+}

@@ -1,0 +1,105 @@
+//! What a person is told when something did not work: the error, its causes, and a command that helps.
+
+use std::fmt;
+use std::process::ExitCode;
+use tenure_model::{Failure, Refusal};
+
+/// An error with the command that would help.
+#[derive(Debug)]
+pub(crate) struct Told {
+    what: String,
+    hint: Option<String>,
+    code: u8,
+}
+
+/// A rule said no.
+pub(crate) const REFUSED: u8 = 1;
+/// The world failed.
+pub(crate) const FAILED: u8 = 3;
+/// It is not known whether it happened.
+pub(crate) const UNKNOWN: u8 = 4;
+
+impl Told {
+    /// Returns a refusal with a hint.
+    pub(crate) fn refused(what: impl Into<String>, hint: impl Into<String>) -> anyhow::Error {
+        Told { what: what.into(), hint: Some(hint.into()), code: REFUSED }.into()
+    }
+
+    /// Returns a failure with a hint.
+    pub(crate) fn failed(what: impl Into<String>, hint: impl Into<String>) -> anyhow::Error {
+        Told { what: what.into(), hint: Some(hint.into()), code: FAILED }.into()
+    }
+
+    /// Returns what another `tenure` process has told, with its exit code.
+    pub(crate) fn relayed(what: impl Into<String>, code: u8) -> anyhow::Error {
+        Told { what: what.into(), hint: None, code }.into()
+    }
+}
+
+impl fmt::Display for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl std::error::Error for Told {}
+
+/// Prints an error and returns the exit code that scripts can branch on.
+pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
+    eprint!("{}", text(error));
+    ExitCode::from(code(error))
+}
+
+/// Returns an error as it is printed.
+pub(crate) fn text(error: &anyhow::Error) -> String {
+    let mut lines = format!("error: {error}\n");
+    let mut said = error.to_string();
+    for cause in error.chain().skip(1) {
+        let cause = cause.to_string();
+        if !said.contains(&cause) {
+            lines.push_str(&format!("caused by: {cause}\n"));
+        }
+        said = cause;
+    }
+    if let Some(hint) = error.chain().find_map(|cause| cause.downcast_ref::<Told>()?.hint.as_deref()) {
+        lines.push_str(&format!("hint: {hint}\n"));
+    }
+    lines
+}
+
+/// Returns the exit code for an error.
+pub(crate) fn code(error: &anyhow::Error) -> u8 {
+    error.chain().find_map(code_of).unwrap_or(FAILED)
+}
+
+fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
+    if let Some(told) = cause.downcast_ref::<Told>() {
+        return Some(told.code);
+    }
+    if let Some(error) = cause.downcast_ref::<tenure_wire::Error>() {
+        return Some(match error {
+            tenure_wire::Error::Refused(_) => REFUSED,
+            tenure_wire::Error::Failed(failure) => of_failure(failure),
+        });
+    }
+    if let Some(error) = cause.downcast_ref::<tenure_store::OpenError>() {
+        return Some(match error {
+            tenure_store::OpenError::Refused(_) => REFUSED,
+            tenure_store::OpenError::Failed(failure) => of_failure(failure),
+        });
+    }
+    if let Some(failure) = cause.downcast_ref::<Failure>() {
+        return Some(of_failure(failure));
+    }
+    if cause.is::<Refusal>() || cause.is::<tenure_mount::kernel::MountError>() {
+        return Some(REFUSED);
+    }
+    None
+}
+
+fn of_failure(failure: &Failure) -> u8 {
+    match failure {
+        Failure::Unknown(_) => UNKNOWN,
+        Failure::DidNotHappen(_) | Failure::NoSpace(_) | Failure::Corrupt(_) | Failure::Fenced(_) => FAILED,
+    }
+}

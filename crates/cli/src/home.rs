@@ -1,0 +1,67 @@
+//! Where things are on this machine: the embedded bucket, the sockets and the logs (XDG base directories).
+
+use crate::error::Told;
+use anyhow::Result;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use tenure_model::Digest;
+
+/// Returns the folder of the embedded bucket.
+pub(crate) fn bucket() -> Result<PathBuf> {
+    Ok(base("XDG_DATA_HOME", ".local/share")?.join("tenure").join("bucket"))
+}
+
+/// Returns the folder for logs of mounts, and makes it.
+pub(crate) fn logs() -> Result<PathBuf> {
+    made(base("XDG_STATE_HOME", ".local/state")?.join("tenure"))
+}
+
+/// Returns the folder for sockets, and makes it: nobody else may enter it.
+pub(crate) fn sockets() -> Result<PathBuf> {
+    let user = rustix::process::geteuid().as_raw();
+    let base = directory("XDG_RUNTIME_DIR").unwrap_or_else(|| std::env::temp_dir().join(format!("tenure-{user}")));
+    made(base.join("tenure"))
+}
+
+/// Returns a name for `path` that is short and that no other path has.
+pub(crate) fn short_name(path: &Path) -> String {
+    Digest::of(path.as_os_str().as_encoded_bytes()).to_string()[..16].to_owned()
+}
+
+/// Returns this machine's name.
+pub(crate) fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// Returns who works here: the agent that the environment names, or else the user.
+pub(crate) fn agent() -> String {
+    let named = ["TENURE_AGENT", "USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
+    named.unwrap_or_else(|| format!("user {}", rustix::process::getuid().as_raw()))
+}
+
+fn base(variable: &str, below_home: &str) -> Result<PathBuf> {
+    if let Some(directory) = directory(variable) {
+        return Ok(directory);
+    }
+    let home = directory("HOME").ok_or_else(|| {
+        Told::refused(
+            format!("neither {variable} nor HOME says where this user's files are"),
+            format!("{variable}=/some/folder tenure ..."),
+        )
+    })?;
+    Ok(home.join(below_home))
+}
+
+fn directory(variable: &str) -> Option<PathBuf> {
+    // The specification says that a path that is not absolute is to be ignored.
+    std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
+fn made(path: PathBuf) -> Result<PathBuf> {
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&path)
+        .map_err(|error| Told::failed(format!("cannot make the folder {}: {error}", path.display()), "ls -ld its parent"))?;
+    Ok(path)
+}

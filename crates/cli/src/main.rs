@@ -1,0 +1,75 @@
+//! The `tenure` command: what a person or an agent types. One file a command; only here are a terminal, a home
+//! directory and the environment known.
+
+mod bench;
+mod clock;
+mod commands;
+mod error;
+mod home;
+mod output;
+mod reach;
+
+use clap::{CommandFactory, Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Memory comes from an allocator that gives small pieces to several threads at once without a lock.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// A drive that agents work on: real files, branches, and nothing lost when a machine is
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    after_help = "Start:\n  tenure mount work ~/work --create     make the drive `work` and mount it\n  tenure status ~/work                 what is durable, what is not yet\n  tenure unmount ~/work                 make all of it durable and take the mount away\n\nExit codes: 0 done, 1 refused, 2 usage, 3 failed, 4 unknown whether it happened"
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Mount(commands::mount::Args),
+    Unmount(commands::unmount::Args),
+    Status(commands::status::Args),
+    Sync(commands::sync::Args),
+    Checkpoint(commands::checkpoint::Args),
+    Fork(commands::fork::Args),
+    #[command(subcommand)]
+    Branch(commands::branch::Command),
+    #[command(subcommand)]
+    Drive(commands::drive::Command),
+    Check(commands::check::Args),
+    Bench(bench::BenchArgs),
+    Completions(commands::completions::Args),
+    Manual(commands::manual::Args),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    output::log_to_stderr();
+    match run(cli.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => error::report(&error),
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Mount(args) => commands::mount::run(args),
+        Command::Unmount(args) => commands::unmount::run(&args),
+        Command::Status(args) => commands::status::run(&args),
+        Command::Sync(args) => commands::sync::run(&args),
+        Command::Checkpoint(args) => commands::checkpoint::run(&args),
+        Command::Fork(args) => commands::fork::run(&args),
+        Command::Branch(command) => commands::branch::run(&command),
+        Command::Drive(command) => commands::drive::run(&command),
+        Command::Check(args) => commands::check::run(&args),
+        Command::Bench(args) => bench::run(&args),
+        Command::Completions(args) => {
+            commands::completions::run(&args, &mut Cli::command());
+            Ok(())
+        }
+        Command::Manual(args) => commands::manual::run(&args, &Cli::command()),
+    }
+}
