@@ -11,7 +11,10 @@ pub(crate) struct MachineClock;
 impl Clock for MachineClock {
     fn now(&self) -> Timestamp {
         let now = clock_gettime(ClockId::Realtime);
-        Timestamp { secs: now.tv_sec, nanos: now.tv_nsec as u32 }
+        Timestamp {
+            secs: now.tv_sec,
+            nanos: now.tv_nsec as u32,
+        }
     }
 
     fn elapsed(&self) -> Duration {

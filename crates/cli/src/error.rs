@@ -22,17 +22,32 @@ pub(crate) const UNKNOWN: u8 = 4;
 impl Told {
     /// Returns a refusal with a hint.
     pub(crate) fn refused(what: impl Into<String>, hint: impl Into<String>) -> anyhow::Error {
-        Told { what: what.into(), hint: Some(hint.into()), code: REFUSED }.into()
+        Told {
+            what: what.into(),
+            hint: Some(hint.into()),
+            code: REFUSED,
+        }
+        .into()
     }
 
     /// Returns a failure with a hint.
     pub(crate) fn failed(what: impl Into<String>, hint: impl Into<String>) -> anyhow::Error {
-        Told { what: what.into(), hint: Some(hint.into()), code: FAILED }.into()
+        Told {
+            what: what.into(),
+            hint: Some(hint.into()),
+            code: FAILED,
+        }
+        .into()
     }
 
     /// Returns what another `tenure` process has told, with its exit code.
     pub(crate) fn relayed(what: impl Into<String>, code: u8) -> anyhow::Error {
-        Told { what: what.into(), hint: None, code }.into()
+        Told {
+            what: what.into(),
+            hint: None,
+            code,
+        }
+        .into()
     }
 }
 
@@ -61,7 +76,10 @@ pub(crate) fn text(error: &anyhow::Error) -> String {
         }
         said = cause;
     }
-    if let Some(hint) = error.chain().find_map(|cause| cause.downcast_ref::<Told>()?.hint.as_deref()) {
+    if let Some(hint) = error
+        .chain()
+        .find_map(|cause| cause.downcast_ref::<Told>()?.hint.as_deref())
+    {
         lines.push_str(&format!("hint: {hint}\n"));
     }
     lines

@@ -8,7 +8,9 @@ use tenure_model::Digest;
 
 /// Returns the folder of the embedded bucket.
 pub(crate) fn bucket() -> Result<PathBuf> {
-    Ok(base("XDG_DATA_HOME", ".local/share")?.join("tenure").join("bucket"))
+    Ok(base("XDG_DATA_HOME", ".local/share")?
+        .join("tenure")
+        .join("bucket"))
 }
 
 /// Returns the folder for logs of mounts, and makes it.
@@ -19,7 +21,8 @@ pub(crate) fn logs() -> Result<PathBuf> {
 /// Returns the folder for sockets, and makes it: nobody else may enter it.
 pub(crate) fn sockets() -> Result<PathBuf> {
     let user = rustix::process::geteuid().as_raw();
-    let base = directory("XDG_RUNTIME_DIR").unwrap_or_else(|| std::env::temp_dir().join(format!("tenure-{user}")));
+    let base =
+        directory("XDG_RUNTIME_DIR").unwrap_or_else(|| std::env::temp_dir().join(format!("tenure-{user}")));
     made(base.join("tenure"))
 }
 
@@ -35,7 +38,9 @@ pub(crate) fn host() -> String {
 
 /// Returns who works here: the agent that the environment names, or else the user.
 pub(crate) fn agent() -> String {
-    let named = ["TENURE_AGENT", "USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
+    let named = ["TENURE_AGENT", "USER", "LOGNAME"]
+        .into_iter()
+        .find_map(|name| std::env::var(name).ok());
     named.unwrap_or_else(|| format!("user {}", rustix::process::getuid().as_raw()))
 }
 
@@ -54,7 +59,9 @@ fn base(variable: &str, below_home: &str) -> Result<PathBuf> {
 
 fn directory(variable: &str) -> Option<PathBuf> {
     // The specification says that a path that is not absolute is to be ignored.
-    std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute())
+    std::env::var_os(variable)
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute())
 }
 
 fn made(path: PathBuf) -> Result<PathBuf> {
@@ -62,6 +69,11 @@ fn made(path: PathBuf) -> Result<PathBuf> {
         .recursive(true)
         .mode(0o700)
         .create(&path)
-        .map_err(|error| Told::failed(format!("cannot make the folder {}: {error}", path.display()), "ls -ld its parent"))?;
+        .map_err(|error| {
+            Told::failed(
+                format!("cannot make the folder {}: {error}", path.display()),
+                "ls -ld its parent",
+            )
+        })?;
     Ok(path)
 }

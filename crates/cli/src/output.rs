@@ -25,7 +25,10 @@ pub(crate) fn table<const N: usize>(headings: [&str; N]) -> Table {
 pub(crate) fn log_to_stderr() {
     let filter = EnvFilter::try_from_env("TENURE_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
     // A second call finds the first one's subscriber, which is the same.
-    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .try_init();
 }
 
 /// Returns bytes in the unit that people read.

@@ -77,7 +77,9 @@ impl Reached {
     /// Lets the drive go.
     pub(crate) fn close(self) -> Result<()> {
         match self {
-            Reached::Here(drive) => drive.close().context("the drive could not be closed; nothing is lost"),
+            Reached::Here(drive) => drive
+                .close()
+                .context("the drive could not be closed; nothing is lost"),
         }
     }
 }
@@ -111,7 +113,10 @@ pub(crate) fn line(owner: &dyn Owner<Branch>, drive: &DriveName, name: &str) -> 
     let known: Vec<_> = lines.iter().map(|line| line.name.clone()).take(8).collect();
     lines.into_iter().find(|line| line.name == name).ok_or_else(|| {
         Told::refused(
-            format!("{drive} has no branch or checkpoint {name}; it has {}", known.join(", ")),
+            format!(
+                "{drive} has no branch or checkpoint {name}; it has {}",
+                known.join(", ")
+            ),
             format!("tenure fork {drive} {name}"),
         )
     })

@@ -28,11 +28,27 @@ pub struct Options {
     pub stage_settle: u64,
     /// Staged bytes from which a writer waits.
     pub stage_max: u64,
+    /// Whether threads are started.
+    pub threads: Threads,
+}
+
+/// Whether a held branch has threads of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Threads {
+    /// It has: one ships, one settles.
+    Started,
+    /// Everything is done by who calls, and by `step`; for the simulator.
+    None,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { lag_max: Duration::from_secs(1), stage_settle: 4 << 20, stage_max: 64 << 20 }
+        Options {
+            lag_max: Duration::from_secs(1),
+            stage_settle: 4 << 20,
+            stage_max: 64 << 20,
+            threads: Threads::Started,
+        }
     }
 }
 
@@ -86,15 +102,28 @@ impl Branch {
         access: Access,
         options: Options,
     ) -> Result<Self, Error> {
-        let Lent { branch: id, hash_key, inos, state } = owner.lend(opened.session, name, access)?;
+        let Lent {
+            branch: id,
+            hash_key,
+            inos,
+            state,
+        } = owner.lend(opened.session, name, access)?;
         let branch = match state {
             Shared::Here(branch) => branch,
-            Shared::Stored { root, inodes, bytes } => {
-                tenure_core::Branch::stored(hash_key, Tree::stored(root, &Memory::new()), Totals { inodes, bytes })
-            }
+            Shared::Stored { root, inodes, bytes } => tenure_core::Branch::stored(
+                hash_key,
+                Tree::stored(root, &Memory::new()),
+                Totals { inodes, bytes },
+            ),
         };
         let broken = (access == Access::Read).then_some(Error::Refused(Refusal::ReadOnly));
-        let state = State { branch, log: Log::default(), stage: Stage::default(), inos, broken };
+        let state = State {
+            branch,
+            log: Log::default(),
+            stage: Stage::default(),
+            inos,
+            broken,
+        };
         let inner = Arc::new(Inner {
             owner,
             clock,
@@ -107,11 +136,14 @@ impl Branch {
             settling: Mutex::new(()),
             settled: Condvar::new(),
         });
-        let threads = match access {
-            Access::Read => Vec::new(),
-            Access::Exclusive => inner.threads(),
+        let threads = match (access, options.threads) {
+            (Access::Exclusive, Threads::Started) => inner.threads(),
+            (Access::Read, _) | (_, Threads::None) => Vec::new(),
         };
-        Ok(Branch { inner, threads: Mutex::new(threads) })
+        Ok(Branch {
+            inner,
+            threads: Mutex::new(threads),
+        })
     }
 
     /// Returns the session that holds it.
@@ -146,14 +178,15 @@ impl Branch {
 
     /// Makes everything durable, gives the branch back and ends the session.
     pub fn close(&self) -> Result<(), Error> {
-        let synced = if self.threads.lock().is_empty() { Ok(()) } else { self.sync_all() };
-        self.stop();
         let inner = &self.inner;
-        let returned = match inner.id {
-            Some(id) if synced.is_ok() && !matches!(self.broken(), Some(Error::Refused(Refusal::ReadOnly))) => {
-                inner.owner.give_back(inner.opened.session, id)
-            }
-            Some(_) | None => Ok(()),
+        let holds = inner
+            .id
+            .filter(|_| self.broken() != Some(Error::Refused(Refusal::ReadOnly)));
+        let synced = holds.map_or(Ok(()), |_| self.sync_all());
+        self.stop();
+        let returned = match (&synced, holds) {
+            (Ok(()), Some(id)) => inner.owner.give_back(inner.opened.session, id),
+            (Ok(()), None) | (Err(_), _) => Ok(()),
         };
         synced.and(returned).and(inner.owner.close(inner.opened.session))
     }
@@ -182,22 +215,36 @@ impl Inner {
                 .spawn(move || run(&inner))
                 .expect("a process that mounts can start two threads")
         };
-        vec![spawn("shipper", Inner::run_shipper), spawn("settler", Inner::run_settler)]
+        vec![
+            spawn("shipper", Inner::run_shipper),
+            spawn("settler", Inner::run_settler),
+        ]
     }
 
     pub(crate) fn unsynced(&self) -> Unsynced {
         let state = self.state.read();
         let in_flight = self.waiting.in_flight();
-        let oldest = [state.log.oldest(), state.stage.oldest(), in_flight.since].into_iter().flatten().min();
+        let oldest = [state.log.oldest(), state.stage.oldest(), in_flight.since]
+            .into_iter()
+            .flatten()
+            .min();
         let age = oldest.map_or(Duration::ZERO, |since| self.clock.elapsed().saturating_sub(since));
-        Unsynced { ops: state.log.count + in_flight.ops, bytes: state.stage.bytes(), age }
+        Unsynced {
+            ops: state.log.count + in_flight.ops,
+            bytes: state.stage.bytes(),
+            age,
+        }
     }
 
     pub(crate) fn load(&self, missing: &Missing) -> Result<(), Error> {
         let bytes = self.owner.page(missing.at())?;
         missing.supply(&bytes).map_err(|Malformed { what }| {
             let at = missing.at();
-            Failure::Corrupt(format!("page {} of pack {}: malformed {what}", at.digest, at.pack)).into()
+            Failure::Corrupt(format!(
+                "page {} of pack {}: malformed {what}",
+                at.digest, at.pack
+            ))
+            .into()
         })
     }
 

@@ -3,9 +3,7 @@
 use crate::branch::{Branch, Inner, State};
 use std::ops::ControlFlow;
 use tenure_core::{DirEntry, Outcome, Undecided};
-use tenure_model::{
-    Attr, AttrChange, Ino, Name, NewNode, Op, Refusal, RenameMode, XattrMode, XattrName,
-};
+use tenure_model::{Attr, AttrChange, Ino, Name, NewNode, Op, Refusal, RenameMode, XattrMode, XattrName};
 use tenure_wire::Error;
 
 impl State {
@@ -96,27 +94,49 @@ impl Branch {
 
     /// Makes a file without an entry.
     pub fn create_unnamed(&self, parent: Ino, node: &NewNode) -> Result<(Ino, Attr), Error> {
-        self.inner.make(|ino| Op::CreateUnnamed { parent, ino, node: node.clone(), time: self.inner.now() })
+        self.inner.make(|ino| Op::CreateUnnamed {
+            parent,
+            ino,
+            node: node.clone(),
+            time: self.inner.now(),
+        })
     }
 
     /// Makes another entry for an inode.
     pub fn link(&self, ino: Ino, parent: Ino, name: &Name) -> Result<Attr, Error> {
-        let op = Op::Link { ino, parent, name: name.clone(), time: self.inner.now() };
+        let op = Op::Link {
+            ino,
+            parent,
+            name: name.clone(),
+            time: self.inner.now(),
+        };
         self.inner.change(&op, |state, outcome| {
             state.note_name(ino);
-            state.outcome(outcome).inode.expect("a link answers with its inode").1
+            state
+                .outcome(outcome)
+                .inode
+                .expect("a link answers with its inode")
+                .1
         })
     }
 
     /// Removes an entry that names no directory; tells which inode has no entry any more.
     pub fn unlink(&self, parent: Ino, name: &Name) -> Result<Outcome, Error> {
-        let op = Op::Unlink { parent, name: name.clone(), time: self.inner.now() };
+        let op = Op::Unlink {
+            parent,
+            name: name.clone(),
+            time: self.inner.now(),
+        };
         self.inner.change(&op, |_, outcome| outcome)
     }
 
     /// Removes an empty directory; tells which inode has no entry any more.
     pub fn rmdir(&self, parent: Ino, name: &Name) -> Result<Outcome, Error> {
-        let op = Op::Rmdir { parent, name: name.clone(), time: self.inner.now() };
+        let op = Op::Rmdir {
+            parent,
+            name: name.clone(),
+            time: self.inner.now(),
+        };
         self.inner.change(&op, |_, outcome| outcome)
     }
 
@@ -157,7 +177,11 @@ impl Branch {
             Some(_) => self.inner.settle(ino)?,
             None => {}
         }
-        let op = Op::SetAttr { ino, change: *change, time: self.inner.now() };
+        let op = Op::SetAttr {
+            ino,
+            change: *change,
+            time: self.inner.now(),
+        };
         self.inner.change(&op, |state, outcome| {
             // From here on the tree says what the times are, not the write before.
             if let Some(file) = state.stage.file_mut(ino)
@@ -165,7 +189,11 @@ impl Branch {
             {
                 file.time = None;
             }
-            state.outcome(outcome).inode.expect("a change of attributes answers with its inode").1
+            state
+                .outcome(outcome)
+                .inode
+                .expect("a change of attributes answers with its inode")
+                .1
         })
     }
 
@@ -188,13 +216,23 @@ impl Branch {
 
     /// Sets an extended attribute.
     pub fn set_xattr(&self, ino: Ino, name: XattrName, value: &[u8], mode: XattrMode) -> Result<(), Error> {
-        let op = Op::SetXattr { ino, name, value: value.into(), mode, time: self.inner.now() };
+        let op = Op::SetXattr {
+            ino,
+            name,
+            value: value.into(),
+            mode,
+            time: self.inner.now(),
+        };
         self.inner.change(&op, |_, _| ())
     }
 
     /// Removes an extended attribute.
     pub fn remove_xattr(&self, ino: Ino, name: XattrName) -> Result<(), Error> {
-        let op = Op::RemoveXattr { ino, name, time: self.inner.now() };
+        let op = Op::RemoveXattr {
+            ino,
+            name,
+            time: self.inner.now(),
+        };
         self.inner.change(&op, |_, _| ())
     }
 
@@ -216,13 +254,23 @@ impl State {
 
 impl Inner {
     fn make(&self, op: impl Fn(Ino) -> Op) -> Result<(Ino, Attr), Error> {
-        self.make_with(op, |_, outcome| outcome.inode.expect("a new inode is answered with"))
+        self.make_with(op, |_, outcome| {
+            outcome.inode.expect("a new inode is answered with")
+        })
     }
 
-    fn make_with<R>(&self, op: impl Fn(Ino) -> Op, and: impl Fn(&mut State, Outcome) -> R) -> Result<R, Error> {
+    fn make_with<R>(
+        &self,
+        op: impl Fn(Ino) -> Op,
+        and: impl Fn(&mut State, Outcome) -> R,
+    ) -> Result<R, Error> {
         loop {
             let made = self.change_with(
-                |state| Inner::take_ino(state).map(&op).ok_or(Error::Refused(Refusal::NoSpace)),
+                |state| {
+                    Inner::take_ino(state)
+                        .map(&op)
+                        .ok_or(Error::Refused(Refusal::NoSpace))
+                },
                 &and,
             );
             match made {

@@ -43,15 +43,26 @@ impl Branch {
             if let Some(file) = state.stage.file(ino) {
                 file.visit(offset, end, |at, bytes| staged.push((at, bytes)));
             }
-            let covered = matches!(&staged[..], [(at, bytes)] if *at == offset && bytes.len() as u64 == end - offset);
-            let pieces = if covered { Vec::new() } else { state.branch.pieces(ino, offset, end)? };
-            Ok(Layers { len: (end - offset) as usize, pieces, staged })
+            let covered =
+                matches!(&staged[..], [(at, bytes)] if *at == offset && bytes.len() as u64 == end - offset);
+            let pieces = if covered {
+                Vec::new()
+            } else {
+                state.branch.pieces(ino, offset, end)?
+            };
+            Ok(Layers {
+                len: (end - offset) as usize,
+                pieces,
+                staged,
+            })
         })
     }
 
     /// Stages bytes for a file. They are visible at once, and durable after a sync or the lag.
     pub fn write(&self, ino: Ino, offset: u64, bytes: Bytes) -> Result<(), Error> {
-        let end = offset.checked_add(bytes.len() as u64).filter(|end| *end <= limits::FILE_LEN_MAX);
+        let end = offset
+            .checked_add(bytes.len() as u64)
+            .filter(|end| *end <= limits::FILE_LEN_MAX);
         end.ok_or(Refusal::TooLarge)?;
         if bytes.is_empty() {
             return Ok(());
@@ -86,33 +97,78 @@ impl Branch {
     /// Lets a file have at least `size` bytes; what it gains is a hole.
     pub fn grow(&self, ino: Ino, size: u64) -> Result<(), Error> {
         if self.attr(ino)?.size < size {
-            self.set_attr(ino, &AttrChange { size: Some(size), ..AttrChange::default() })?;
+            self.set_attr(
+                ino,
+                &AttrChange {
+                    size: Some(size),
+                    ..AttrChange::default()
+                },
+            )?;
         }
         Ok(())
     }
 
     /// Makes a hole.
     pub fn punch(&self, ino: Ino, offset: u64, len: u64) -> Result<(), Error> {
-        self.settled_change(&[ino], &Op::Punch { ino, offset, len, time: self.inner.now() })
+        self.settled_change(
+            &[ino],
+            &Op::Punch {
+                ino,
+                offset,
+                len,
+                time: self.inner.now(),
+            },
+        )
     }
 
     /// Takes a range out and moves what is behind it down.
     pub fn collapse(&self, ino: Ino, offset: u64, len: u64) -> Result<(), Error> {
-        self.settled_change(&[ino], &Op::Collapse { ino, offset, len, time: self.inner.now() })
+        self.settled_change(
+            &[ino],
+            &Op::Collapse {
+                ino,
+                offset,
+                len,
+                time: self.inner.now(),
+            },
+        )
     }
 
     /// Moves what is behind `offset` up and leaves a hole.
     pub fn insert(&self, ino: Ino, offset: u64, len: u64) -> Result<(), Error> {
-        self.settled_change(&[ino], &Op::Insert { ino, offset, len, time: self.inner.now() })
+        self.settled_change(
+            &[ino],
+            &Op::Insert {
+                ino,
+                offset,
+                len,
+                time: self.inner.now(),
+            },
+        )
     }
 
     /// Copies a range by sharing its chunks and returns how many bytes there were to copy.
-    pub fn copy(&self, (from, from_offset): (Ino, u64), (to, to_offset): (Ino, u64), len: u64) -> Result<u64, Error> {
+    pub fn copy(
+        &self,
+        (from, from_offset): (Ino, u64),
+        (to, to_offset): (Ino, u64),
+        len: u64,
+    ) -> Result<u64, Error> {
         let size = self.attr(from)?.size;
         let len = len.min(size.saturating_sub(from_offset));
         if len > 0 {
             let time = self.inner.now();
-            self.settled_change(&[from, to], &Op::Copy { from, from_offset, to, to_offset, len, time })?;
+            self.settled_change(
+                &[from, to],
+                &Op::Copy {
+                    from,
+                    from_offset,
+                    to,
+                    to_offset,
+                    len,
+                    time,
+                },
+            )?;
         }
         Ok(len)
     }

@@ -23,8 +23,12 @@ struct Run {
 impl Inner {
     /// Settles all that is staged of a file; what comes meanwhile may stay.
     pub(crate) fn settle(&self, ino: Ino) -> Result<(), Error> {
-        let Some(pieces) = self.begin_settling(ino)? else { return Ok(()) };
-        let settled = self.place(&pieces).and_then(|(pieces, places)| self.log_write(ino, pieces, places));
+        let Some(pieces) = self.begin_settling(ino)? else {
+            return Ok(());
+        };
+        let settled = self
+            .place(&pieces)
+            .and_then(|(pieces, places)| self.log_write(ino, pieces, places));
         if settled.is_err() {
             self.state.write().stage.unsettle(ino);
         }
@@ -57,9 +61,18 @@ impl Inner {
     /// Runs `then` while no thread settles the file, and none can begin to.
     fn when_not_settling<R>(&self, ino: Ino, then: impl FnOnce(&Inner) -> R) -> Result<R, Error> {
         let mut guard = self.settling.lock();
-        while self.state.read().stage.file(ino).is_some_and(|file| file.is_settling()) {
+        while self
+            .state
+            .read()
+            .stage
+            .file(ino)
+            .is_some_and(|file| file.is_settling())
+        {
             if self.settled.wait_for(&mut guard, WAIT_MAX).timed_out() {
-                return Err(Failure::DidNotHappen("written bytes could not be put into a pack in time".into()).into());
+                return Err(Failure::DidNotHappen(
+                    "written bytes could not be put into a pack in time".into(),
+                )
+                .into());
             }
         }
         Ok(then(self))
@@ -72,24 +85,43 @@ impl Inner {
         let chunks: Vec<_> = runs
             .iter()
             .filter(is_chunk)
-            .map(|run| Chunk { digest: Digest::of(&run.bytes), bytes: &run.bytes })
+            .map(|run| Chunk {
+                digest: Digest::of(&run.bytes),
+                bytes: &run.bytes,
+            })
             .collect();
-        let places = if chunks.is_empty() { Vec::new() } else { self.owner.place(self.opened.session, &chunks)? };
+        let places = if chunks.is_empty() {
+            Vec::new()
+        } else {
+            self.owner.place(self.opened.session, &chunks)?
+        };
         let mut placed = places.iter();
         let pieces = runs.iter().map(|run| {
             let extent = if is_chunk(&run) {
                 let place = placed.next().expect("every chunk gets a place");
-                Extent::Chunk { at: place.at, start: 0, len: run.bytes.len() as u32 }
+                Extent::Chunk {
+                    at: place.at,
+                    start: 0,
+                    len: run.bytes.len() as u32,
+                }
             } else {
                 Extent::Inline(run.bytes[..].into())
             };
-            Piece { offset: run.offset, extent }
+            Piece {
+                offset: run.offset,
+                extent,
+            }
         });
         Ok((pieces.collect(), places))
     }
 
     fn log_write(&self, ino: Ino, pieces: Vec<Piece>, places: Vec<ChunkPlace>) -> Result<(), Error> {
-        let op = |time| Op::Write { ino, pieces: pieces.clone(), size: 0, time };
+        let op = |time| Op::Write {
+            ino,
+            pieces: pieces.clone(),
+            size: 0,
+            time,
+        };
         let logged = self.change_with(
             |state| Ok(op(state.stage.file(ino).and_then(|file| file.time))),
             |state, _| {
@@ -193,8 +225,19 @@ mod tests {
     fn neighbours_are_joined_and_cut_at_multiples_of_a_chunk() {
         let max = limits::CHUNK_LEN_MAX as u64;
         let piece = |len: u64| Bytes::from(vec![7; len as usize]);
-        let pieces = Pieces::from([(10, piece(5)), (15, piece(5)), (30, piece(1)), (max - 2, piece(2 * max))]);
-        let found: Vec<_> = runs(&pieces).iter().map(|run| (run.offset, run.bytes.len() as u64)).collect();
-        assert_eq!(found, [(10, 10), (30, 1), (max - 2, 2), (max, max), (2 * max, max - 2)]);
+        let pieces = Pieces::from([
+            (10, piece(5)),
+            (15, piece(5)),
+            (30, piece(1)),
+            (max - 2, piece(2 * max)),
+        ]);
+        let found: Vec<_> = runs(&pieces)
+            .iter()
+            .map(|run| (run.offset, run.bytes.len() as u64))
+            .collect();
+        assert_eq!(
+            found,
+            [(10, 10), (30, 1), (max - 2, 2), (max, max), (2 * max, max - 2)]
+        );
     }
 }

@@ -3,7 +3,7 @@
 //! Invariant: one batch is on its way at a time; the next one carries everything that came meanwhile, so concurrent
 //! syncs share a batch. A sync that is acknowledged covers every change that returned before the sync was asked.
 
-use crate::branch::{Branch, Inner};
+use crate::branch::{Branch, Inner, Threads};
 use crate::log::Log;
 use parking_lot::{Condvar, Mutex};
 use std::sync::mpsc;
@@ -161,19 +161,38 @@ impl Waiting {
 impl Branch {
     /// Makes a file durable, with all names and attributes of the branch; `done` is called once it is.
     pub fn sync(&self, ino: Ino, done: Done<()>) {
-        self.inner.waiting.ask(Waiter { scope: Scope::File(ino), done });
+        self.ask(Scope::File(ino), done);
     }
 
     /// Makes the whole branch durable.
     pub fn sync_all(&self) -> Result<(), Error> {
         let (send, receive) = mpsc::sync_channel(1);
         self.sync_all_then(Box::new(move |synced| drop(send.send(synced))));
-        receive.recv().unwrap_or_else(|_| Err(Failure::Unknown("the shipper has ended".into()).into()))
+        receive
+            .recv()
+            .unwrap_or_else(|_| Err(Failure::Unknown("the shipper has ended".into()).into()))
     }
 
     /// Makes the whole branch durable; `done` is called once it is.
     pub fn sync_all_then(&self, done: Done<()>) {
-        self.inner.waiting.ask(Waiter { scope: Scope::All, done });
+        self.ask(Scope::All, done);
+    }
+
+    /// Does what is due by the clock, where no thread does it: settles a full stage, ships what has waited for the lag.
+    pub fn step(&self) {
+        let inner = &self.inner;
+        let unsynced = inner.unsynced();
+        if unsynced.bytes >= inner.options.stage_settle || unsynced.age >= inner.options.lag_max {
+            inner.serve(Vec::new());
+        }
+    }
+
+    fn ask(&self, scope: Scope, done: Done<()>) {
+        let waiter = Waiter { scope, done };
+        match self.inner.options.threads {
+            Threads::Started => self.inner.waiting.ask(waiter),
+            Threads::None => self.inner.serve(vec![waiter]),
+        }
     }
 }
 
@@ -181,13 +200,18 @@ impl Inner {
     /// The shipper's loop.
     pub(crate) fn run_shipper(&self) {
         while let Some(waiters) = self.waiting.until_ship(self.options.lag_max) {
-            let synced = self.settle_for(&waiters).and_then(|()| self.ship());
-            if let Err(error) = &synced {
-                self.note_failure(error);
-            }
-            for waiter in waiters {
-                (waiter.done)(synced.clone());
-            }
+            self.serve(waiters);
+        }
+    }
+
+    /// Ships what the waiters want, and tells them.
+    fn serve(&self, waiters: Vec<Waiter>) {
+        let synced = self.settle_for(&waiters).and_then(|()| self.ship());
+        if let Err(error) = &synced {
+            self.note_failure(error);
+        }
+        for waiter in waiters {
+            (waiter.done)(synced.clone());
         }
     }
 
@@ -205,7 +229,9 @@ impl Inner {
 
     fn ship(&self) -> Result<(), Error> {
         let mut shipping = self.shipping.lock();
-        let Some((log, after)) = self.cut()? else { return Ok(()) };
+        let Some((log, after)) = self.cut()? else {
+            return Ok(());
+        };
         let batch = Batch {
             session: self.opened.session,
             branch: self.id.ok_or(Refusal::ReadOnly)?,
@@ -215,10 +241,19 @@ impl Inner {
             chunks: log.chunks.clone(),
             ops: log.ops.clone(),
         };
-        self.waiting.wants.lock().in_flight = InFlight { ops: log.count, since: log.oldest() };
+        self.waiting.wants.lock().in_flight = InFlight {
+            ops: log.count,
+            since: log.oldest(),
+        };
         let (send, receive) = mpsc::sync_channel(1);
-        self.owner.ship(batch, Some(after), Box::new(move |shipped| drop(send.send(shipped))));
-        let shipped = receive.recv().unwrap_or_else(|_| Err(Failure::Unknown("the owner has ended".into()).into()));
+        self.owner.ship(
+            batch,
+            Some(after),
+            Box::new(move |shipped| drop(send.send(shipped))),
+        );
+        let shipped = receive
+            .recv()
+            .unwrap_or_else(|_| Err(Failure::Unknown("the owner has ended".into()).into()));
         self.waiting.wants.lock().in_flight = InFlight::default();
         match shipped {
             Ok(Shipped { digest }) => {

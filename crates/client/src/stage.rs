@@ -30,7 +30,11 @@ pub(crate) struct Staged {
 impl Staged {
     /// Returns the first byte behind all that is staged.
     pub(crate) fn end(&self) -> u64 {
-        let end = |pieces: &Pieces| pieces.last_key_value().map_or(0, |(at, bytes)| at + bytes.len() as u64);
+        let end = |pieces: &Pieces| {
+            pieces
+                .last_key_value()
+                .map_or(0, |(at, bytes)| at + bytes.len() as u64)
+        };
         end(&self.pieces).max(end(&self.settling))
     }
 
@@ -103,14 +107,19 @@ impl Stage {
     /// Takes a file's pieces to settle them; they stay visible until `settled` or `unsettle`.
     pub(crate) fn settle(&mut self, ino: Ino) -> Option<Pieces> {
         let file = self.files.get_mut(&ino)?;
-        debug_assert!(file.settling.is_empty(), "a file is settled by one thread at a time");
+        debug_assert!(
+            file.settling.is_empty(),
+            "a file is settled by one thread at a time"
+        );
         file.settling = std::mem::take(&mut file.pieces);
         Some(file.settling.clone())
     }
 
     /// Forgets what was being settled: it is in the tree now.
     pub(crate) fn settled(&mut self, ino: Ino, now: Duration) {
-        let Some(file) = self.files.get_mut(&ino) else { return };
+        let Some(file) = self.files.get_mut(&ino) else {
+            return;
+        };
         self.bytes -= sum(&file.settling);
         file.settling.clear();
         file.since = now;
@@ -121,7 +130,9 @@ impl Stage {
 
     /// Puts back what could not be settled, below what came since.
     pub(crate) fn unsettle(&mut self, ino: Ino) {
-        let Some(file) = self.files.get_mut(&ino) else { return };
+        let Some(file) = self.files.get_mut(&ino) else {
+            return;
+        };
         let newer = std::mem::replace(&mut file.pieces, std::mem::take(&mut file.settling));
         for (offset, bytes) in newer {
             self.bytes -= make_way(&mut file.pieces, offset, offset + bytes.len() as u64);
@@ -148,7 +159,10 @@ fn sum(pieces: &Pieces) -> u64 {
 /// Takes `offset..end` out of `pieces` and returns how many bytes that were.
 fn make_way(pieces: &mut Pieces, offset: u64, end: u64) -> u64 {
     // The usual write appends: nothing lies at or behind its beginning.
-    if pieces.last_key_value().is_none_or(|(at, bytes)| at + bytes.len() as u64 <= offset) {
+    if pieces
+        .last_key_value()
+        .is_none_or(|(at, bytes)| at + bytes.len() as u64 <= offset)
+    {
         return 0;
     }
     let first = pieces.range(..=offset).next_back().map_or(offset, |(at, _)| *at);

@@ -13,9 +13,12 @@ mod mounted;
 mod waiting;
 mod xattr;
 
+pub use hidden::Status;
 pub use mounted::{Mount, Options};
 
-use crate::kernel::{self, Errno, FOREVER, Filesystem, InitFlags, Negotiated, Notifier, Operation, Reply, Request, Wanted};
+use crate::kernel::{
+    self, Errno, FOREVER, Filesystem, InitFlags, Negotiated, Notifier, Operation, Reply, Request, Wanted,
+};
 use hidden::Hidden;
 use known::Known;
 use parking_lot::Mutex;
@@ -78,22 +81,68 @@ impl Default for Requests {
 }
 
 const NAMES: [&str; 40] = [
-    "lookup", "getattr", "setattr", "readlink", "symlink", "mknod", "mkdir", "tmpfile", "unlink", "rmdir", "rename",
-    "link", "open", "create", "read", "write", "statfs", "flush", "release", "fsync", "opendir", "readdir",
-    "readdirplus", "releasedir", "fsyncdir", "setxattr", "getxattr", "listxattr", "removexattr", "access", "getlk",
-    "setlk", "fallocate", "lseek", "copy_file_range", "statx", "syncfs", "ioctl", "poll", "other",
+    "lookup",
+    "getattr",
+    "setattr",
+    "readlink",
+    "symlink",
+    "mknod",
+    "mkdir",
+    "tmpfile",
+    "unlink",
+    "rmdir",
+    "rename",
+    "link",
+    "open",
+    "create",
+    "read",
+    "write",
+    "statfs",
+    "flush",
+    "release",
+    "fsync",
+    "opendir",
+    "readdir",
+    "readdirplus",
+    "releasedir",
+    "fsyncdir",
+    "setxattr",
+    "getxattr",
+    "listxattr",
+    "removexattr",
+    "access",
+    "getlk",
+    "setlk",
+    "fallocate",
+    "lseek",
+    "copy_file_range",
+    "statx",
+    "syncfs",
+    "ioctl",
+    "poll",
+    "other",
 ];
 
 impl Served {
     fn wanted_flags(&self) -> InitFlags {
-        let acl = if self.settings.kernel_checks { InitFlags::POSIX_ACL } else { InitFlags::NONE };
+        let acl = if self.settings.kernel_checks {
+            InitFlags::POSIX_ACL
+        } else {
+            InitFlags::NONE
+        };
         WANTED.into_iter().fold(acl, |all, flag| all | flag)
     }
 
     /// Returns how many requests of each kind there were.
     pub(crate) fn requests(&self) -> BTreeMap<String, u64> {
-        let counts = NAMES.iter().zip(&self.requests.0).map(|(name, count)| (*name, count.load(Ordering::Relaxed)));
-        counts.filter(|(_, count)| *count > 0).map(|(name, count)| (name.to_owned(), count)).collect()
+        let counts = NAMES
+            .iter()
+            .zip(&self.requests.0)
+            .map(|(name, count)| (*name, count.load(Ordering::Relaxed)));
+        counts
+            .filter(|(_, count)| *count > 0)
+            .map(|(name, count)| (name.to_owned(), count))
+            .collect()
     }
 
     /// Returns the entry that tells the kernel of an inode; it counts as a lookup.
@@ -128,7 +177,7 @@ impl Served {
 
     fn dispatch(&self, request: &Request<'_>, reply: Reply) {
         let ino = Ino(request.nodeid);
-        let reply = match self.hidden.answer(request, reply) {
+        let reply = match self.hidden.answer(request, reply, || self.requests()) {
             Some(reply) => reply,
             None => return,
         };
@@ -138,17 +187,32 @@ impl Served {
             Operation::Setattr(setattr) => self.setattr(ino, setattr, reply),
             Operation::Readlink => self.readlink(ino, reply),
             Operation::Symlink { name, target } => self.symlink(request, name, target, reply),
-            Operation::Mknod { name, mode, rdev, umask } => self.mknod(request, name, (*mode, *umask, *rdev), reply),
+            Operation::Mknod {
+                name,
+                mode,
+                rdev,
+                umask,
+            } => self.mknod(request, name, (*mode, *umask, *rdev), reply),
             Operation::Mkdir { name, mode, umask } => self.mkdir(request, name, (*mode, *umask), reply),
             Operation::Tmpfile { mode, umask, .. } => self.tmpfile(request, (*mode, *umask), reply),
             Operation::Unlink { name } => self.unlink(ino, name, reply),
             Operation::Rmdir { name } => self.rmdir(ino, name, reply),
-            Operation::Rename { name, new_parent, new_name, flags } => {
+            Operation::Rename {
+                name,
+                new_parent,
+                new_name,
+                flags,
+            } => {
                 self.rename((ino, name), (Ino(*new_parent), new_name), *flags, reply);
             }
             Operation::Link { ino: of, name } => self.link(Ino(*of), ino, name, reply),
             Operation::Read { offset, size, .. } => self.read(ino, *offset, *size, reply),
-            Operation::Write { offset, data, write_flags, .. } => {
+            Operation::Write {
+                offset,
+                data,
+                write_flags,
+                ..
+            } => {
                 self.write(ino, *offset, *data, write_flags.kill_suidgid, reply);
             }
             Operation::Statfs => self.statfs(reply),
@@ -156,16 +220,30 @@ impl Served {
             Operation::Syncfs => self.syncfs(reply),
             Operation::Readdir { offset, size, .. } => self.readdir(ino, *offset, *size, reply),
             Operation::Readdirplus { offset, size, .. } => self.readdirplus(ino, *offset, *size, reply),
-            Operation::Setxattr { name, value, flags, acl_kill_sgid } => {
+            Operation::Setxattr {
+                name,
+                value,
+                flags,
+                acl_kill_sgid,
+            } => {
                 self.setxattr(ino, name, value, (*flags, *acl_kill_sgid), reply);
             }
             Operation::Getxattr { name, size } => self.getxattr(ino, name, *size, reply),
             Operation::Listxattr { size } => self.listxattr(ino, *size, reply),
             Operation::Removexattr { name } => self.removexattr(ino, name, reply),
             Operation::Access { mask } => self.access(ino, *mask, reply),
-            Operation::Fallocate { offset, length, mode, .. } => self.fallocate(ino, (*offset, *length), *mode, reply),
+            Operation::Fallocate {
+                offset, length, mode, ..
+            } => self.fallocate(ino, (*offset, *length), *mode, reply),
             Operation::Lseek { offset, whence, .. } => self.lseek(ino, *offset, *whence, reply),
-            Operation::CopyFileRange { offset, to, to_offset, length, wide, .. } => {
+            Operation::CopyFileRange {
+                offset,
+                to,
+                to_offset,
+                length,
+                wide,
+                ..
+            } => {
                 self.copy((ino, *offset), (Ino(*to), *to_offset), *length, *wide, reply);
             }
             Operation::Statx { .. } => self.statx(ino, reply),
@@ -188,7 +266,10 @@ impl Served {
 
 impl Filesystem for Served {
     fn wanted(&self) -> Wanted {
-        Wanted { flags: self.wanted_flags(), ..Wanted::default() }
+        Wanted {
+            flags: self.wanted_flags(),
+            ..Wanted::default()
+        }
     }
 
     fn ready(&self, _negotiated: &Negotiated, notifier: Notifier) {

@@ -71,7 +71,12 @@ fn list(drive: &DriveName, place: &Place, json: bool) -> Result<()> {
     for line in &lines {
         table.add_row([
             line.name.clone(),
-            if line.branch.is_some() { "branch" } else { "checkpoint" }.to_owned(),
+            if line.branch.is_some() {
+                "branch"
+            } else {
+                "checkpoint"
+            }
+            .to_owned(),
             line.from.clone(),
             line.inodes.to_string(),
             output::bytes(line.bytes),

@@ -8,7 +8,9 @@ use tenure_model::DriveName;
 
 /// Check that a drive is whole
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  tenure check work\n  tenure check work --deep     read and verify every byte")]
+#[command(
+    after_help = "Examples:\n  tenure check work\n  tenure check work --deep     read and verify every byte"
+)]
 pub(crate) struct Args {
     /// The drive
     #[arg(value_parser = DriveName::parse)]
@@ -29,14 +31,20 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let faults = reached.owner().check(args.deep)?;
     reached.close()?;
     if args.json {
-        output::json(&serde_json::json!({ "drive": args.drive.as_str(), "deep": args.deep, "faults": faults }))?;
+        output::json(
+            &serde_json::json!({ "drive": args.drive.as_str(), "deep": args.deep, "faults": faults }),
+        )?;
     } else {
         faults.iter().for_each(|fault| println!("{fault}"));
     }
     match faults.len() {
         0 if args.json => Ok(()),
         0 => {
-            println!("{} is whole{}", args.drive, if args.deep { ", to the last byte" } else { "" });
+            println!(
+                "{} is whole{}",
+                args.drive,
+                if args.deep { ", to the last byte" } else { "" }
+            );
             Ok(())
         }
         count => Err(Told::failed(

@@ -27,7 +27,8 @@ pub(crate) struct Args {
 
 /// Makes the checkpoint.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let branch = BranchName::parse(args.from.at.as_deref().unwrap_or(reach::MAIN)).map_err(|why| anyhow!(why))?;
+    let branch =
+        BranchName::parse(args.from.at.as_deref().unwrap_or(reach::MAIN)).map_err(|why| anyhow!(why))?;
     let reached = reach::drive(&args.place, &args.from.drive)?;
     reached.owner().checkpoint(&branch, &args.name, &args.message)?;
     reached.close()?;
@@ -36,6 +37,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             "drive": args.from.drive.as_str(), "branch": branch.as_str(), "checkpoint": args.name.as_str(),
         }));
     }
-    println!("{}@{} is what {branch} was just now, as far as it was synced", args.from.drive, args.name);
+    println!(
+        "{}@{} is what {branch} was just now, as far as it was synced",
+        args.from.drive, args.name
+    );
     Ok(())
 }

@@ -93,7 +93,10 @@ fn show(drive: &DriveName, place: &Place, json: bool) -> Result<()> {
     }
     let mut table = output::table(["", ""]);
     for (name, value) in shown.as_object().into_iter().flatten() {
-        table.add_row([name.replace('_', " "), value.as_str().map_or_else(|| value.to_string(), str::to_owned)]);
+        table.add_row([
+            name.replace('_', " "),
+            value.as_str().map_or_else(|| value.to_string(), str::to_owned),
+        ]);
     }
     println!("{table}");
     Ok(())
@@ -107,7 +110,11 @@ fn delete(drive: &DriveName, yes: bool, place: &Place) -> Result<()> {
         ));
     }
     let bucket = place.open()?;
-    tenure_server::delete(bucket.as_ref(), drive, &format!("process {} that deletes it", std::process::id()))?;
+    tenure_server::delete(
+        bucket.as_ref(),
+        drive,
+        &format!("process {} that deletes it", std::process::id()),
+    )?;
     println!("deleted the drive {drive}");
     Ok(())
 }

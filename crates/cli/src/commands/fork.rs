@@ -8,7 +8,9 @@ use tenure_model::{BranchName, CheckpointName, Ref};
 
 /// Make a branch from what a branch or a checkpoint is now
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  tenure fork work attempt-1\n  tenure fork work@before-the-upgrade attempt-2\n  tenure mount work@attempt-2 ~/attempt-2")]
+#[command(
+    after_help = "Examples:\n  tenure fork work attempt-1\n  tenure fork work@before-the-upgrade attempt-2\n  tenure mount work@attempt-2 ~/attempt-2"
+)]
 pub(crate) struct Args {
     /// The drive, and its branch or checkpoint unless it is `main`
     #[arg(value_name = "DRIVE[@BRANCH|@CHECKPOINT]", value_parser = Ref::parse)]
@@ -39,6 +41,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             "drive": args.from.drive.as_str(), "branch": args.name.as_str(), "from": from,
         }));
     }
-    println!("{0}@{1} is a fork of {from}; `tenure mount {0}@{1} DIR` mounts it", args.from.drive, args.name);
+    println!(
+        "{0}@{1} is a fork of {from}; `tenure mount {0}@{1} DIR` mounts it",
+        args.from.drive, args.name
+    );
     Ok(())
 }

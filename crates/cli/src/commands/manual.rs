@@ -6,7 +6,9 @@ use std::path::PathBuf;
 
 /// Print the man page, or write one for each command
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  tenure manual | man -l -\n  tenure manual --into /usr/local/share/man/man1")]
+#[command(
+    after_help = "Examples:\n  tenure manual | man -l -\n  tenure manual --into /usr/local/share/man/man1"
+)]
 pub(crate) struct Args {
     /// Write a page for every command into this folder
     #[arg(long, value_name = "FOLDER")]
@@ -21,7 +23,9 @@ pub(crate) fn run(args: &Args, command: &clap::Command) -> Result<()> {
         None => {
             let mut page = Vec::new();
             clap_mangen::Man::new(command.clone()).render(&mut page)?;
-            std::io::stdout().write_all(&page).context("cannot print the man page")
+            std::io::stdout()
+                .write_all(&page)
+                .context("cannot print the man page")
         }
     }
 }

@@ -80,7 +80,10 @@ pub(crate) fn run(args: Args) -> Result<()> {
 
 /// Starts the process that stays, and waits until its mount is usable.
 fn start(args: &Args) -> Result<()> {
-    let log = home::logs()?.join(format!("mount-{}.log", home::short_name(&std::path::absolute(&args.dir)?)));
+    let log = home::logs()?.join(format!(
+        "mount-{}.log",
+        home::short_name(&std::path::absolute(&args.dir)?)
+    ));
     let errors = File::create(&log).with_context(|| format!("cannot write the log {}", log.display()))?;
     let mut arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     arguments.push("--daemon".into());
@@ -94,15 +97,26 @@ fn start(args: &Args) -> Result<()> {
         .context("cannot start the process that serves the mount")?;
     let mut said = String::new();
     let mut output = daemon.stdout.take().expect("its output is a pipe");
-    output.read_to_string(&mut said).context("cannot hear from the process that serves the mount")?;
+    output
+        .read_to_string(&mut said)
+        .context("cannot hear from the process that serves the mount")?;
     if said.trim_end().ends_with(READY) {
         print!("{}", said.trim_end().trim_end_matches(READY));
         return Ok(());
     }
     let status = daemon.wait()?;
     if said.is_empty() {
-        bail!("the process that serves the mount has ended ({status}); its log is {}", log.display());
+        bail!(
+            "the process that serves the mount has ended ({status}); its log is {}",
+            log.display()
+        );
     }
     let text = said.trim_end().trim_start_matches("error: ").to_owned();
-    Err(Told::relayed(text, status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(3)))
+    Err(Told::relayed(
+        text,
+        status
+            .code()
+            .and_then(|code| u8::try_from(code).ok())
+            .unwrap_or(3),
+    ))
 }

@@ -12,7 +12,9 @@ const INSIDE: &str = ".tenure/status";
 
 /// Show how a mount is: what is durable, what is not yet, what it has cost
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  tenure status ~/work\n  tenure status --json\n  cat ~/work/.tenure/status     the same JSON, without this program")]
+#[command(
+    after_help = "Examples:\n  tenure status ~/work\n  tenure status --json\n  cat ~/work/.tenure/status     the same JSON, without this program"
+)]
 pub(crate) struct Args {
     /// The mounted directory [default: every mount of this machine that can be seen]
     dir: Option<PathBuf>,
@@ -90,9 +92,8 @@ impl Mounted {
     pub(crate) fn at(dir: &Path) -> Result<Self> {
         let path = dir.join(INSIDE);
         let text = std::fs::read(&path).map_err(|error| refused(dir, &error))?;
-        let status = serde_json::from_slice(&text).with_context(|| {
-            format!("{} is not what a mount of this version writes", path.display())
-        })?;
+        let status = serde_json::from_slice(&text)
+            .with_context(|| format!("{} is not what a mount of this version writes", path.display()))?;
         Ok(Mounted { status })
     }
 }
@@ -107,7 +108,10 @@ fn refused(dir: &Path, error: &std::io::Error) -> anyhow::Error {
         );
     }
     match std::fs::metadata(dir) {
-        Ok(_) => Told::refused(format!("{shown} is not a mount of a drive"), "tenure status lists the mounts"),
+        Ok(_) => Told::refused(
+            format!("{shown} is not a mount of a drive"),
+            "tenure status lists the mounts",
+        ),
         Err(error) => Told::refused(format!("{shown}: {error}"), "tenure status lists the mounts"),
     }
 }
@@ -122,7 +126,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         show(&mounted.status);
         return Ok(());
     }
-    let all: Vec<_> = mounts()?.iter().filter_map(|dir| Mounted::at(dir).ok()).map(|mounted| mounted.status).collect();
+    let all: Vec<_> = mounts()?
+        .iter()
+        .filter_map(|dir| Mounted::at(dir).ok())
+        .map(|mounted| mounted.status)
+        .collect();
     if args.json {
         return output::json(&all);
     }
@@ -132,7 +140,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let mut table = output::table(["DIR", "DRIVE", "BRANCH", "TIER", "UNSYNCED", "PID"]);
     for status in &all {
-        let unsynced = format!("{} changes, {}", status.unsynced.ops, output::bytes(status.unsynced.bytes));
+        let unsynced = format!(
+            "{} changes, {}",
+            status.unsynced.ops,
+            output::bytes(status.unsynced.bytes)
+        );
         table.add_row([
             status.dir.display().to_string(),
             status.drive.clone(),
@@ -191,20 +203,52 @@ fn show(status: &Status) {
             status.unsynced.age_ms
         ),
     };
-    let mode = if status.read_only { "read-only" } else { "exclusive" };
+    let mode = if status.read_only {
+        "read-only"
+    } else {
+        "exclusive"
+    };
     let mut row = |name: &str, value: String| drop(table.add_row([name.to_owned(), value]));
-    row("mount", format!("{} at {} ({mode})", named(status), status.dir.display()));
-    row("tier", format!("{}; unsynced changes follow within {} ms", status.tier, status.lag_max_ms));
+    row(
+        "mount",
+        format!("{} at {} ({mode})", named(status), status.dir.display()),
+    );
+    row(
+        "tier",
+        format!(
+            "{}; unsynced changes follow within {} ms",
+            status.tier, status.lag_max_ms
+        ),
+    );
     row("now", durable);
     row("lent", status.delegation.clone());
-    row("holds", format!("{} inodes, {}", status.inodes, output::bytes(status.bytes)));
+    row(
+        "holds",
+        format!("{} inodes, {}", status.inodes, output::bytes(status.bytes)),
+    );
     row("memory", format!("{} of pages", output::bytes(status.page_bytes)));
-    row("journal", format!("{} since the last manifest", output::bytes(status.journal_bytes)));
+    row(
+        "journal",
+        format!("{} since the last manifest", output::bytes(status.journal_bytes)),
+    );
     row("kernel", counts(&status.requests));
     row("bucket", counts(&status.bucket_requests));
-    row("process", format!("{}, owner {}", status.pid, status.owner_pid.map_or("elsewhere".into(), |pid| pid.to_string())));
-    status.notices.iter().for_each(|notice| row("notice", notice.clone()));
-    status.trouble.iter().for_each(|trouble| row("trouble", trouble.clone()));
+    row(
+        "process",
+        format!(
+            "{}, owner {}",
+            status.pid,
+            status.owner_pid.map_or("elsewhere".into(), |pid| pid.to_string())
+        ),
+    );
+    status
+        .notices
+        .iter()
+        .for_each(|notice| row("notice", notice.clone()));
+    status
+        .trouble
+        .iter()
+        .for_each(|trouble| row("trouble", trouble.clone()));
     println!("{table}");
 }
 
@@ -214,7 +258,11 @@ fn named(status: &Status) -> String {
 
 fn counts(counts: &BTreeMap<String, u64>) -> String {
     let total: u64 = counts.values().sum();
-    let kinds: Vec<_> = counts.iter().filter(|(_, count)| **count > 0).map(|(kind, count)| format!("{kind} {count}")).collect();
+    let kinds: Vec<_> = counts
+        .iter()
+        .filter(|(_, count)| **count > 0)
+        .map(|(kind, count)| format!("{kind} {count}"))
+        .collect();
     format!("{total} requests: {}", kinds.join(", "))
 }
 

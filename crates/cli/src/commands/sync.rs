@@ -17,7 +17,11 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let mounted = Mounted::at(&args.dir)?;
     sync(&args.dir)?;
-    println!("everything in {} is durable ({} tier)", args.dir.display(), mounted.status.tier);
+    println!(
+        "everything in {} is durable ({} tier)",
+        args.dir.display(),
+        mounted.status.tier
+    );
     Ok(())
 }
 
@@ -25,5 +29,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 /// root also all contents.
 pub(crate) fn sync(dir: &std::path::Path) -> Result<()> {
     let root = File::open(dir).with_context(|| format!("cannot open {}", dir.display()))?;
-    root.sync_all().with_context(|| format!("{} could not be made durable", dir.display()))
+    root.sync_all()
+        .with_context(|| format!("{} could not be made durable", dir.display()))
 }

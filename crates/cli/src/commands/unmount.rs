@@ -39,23 +39,37 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if !status.read_only {
         sync_with_progress(dir, &status)?;
     }
-    let how = if args.detach { Unmount::Detach } else { Unmount::Now };
+    let how = if args.detach {
+        Unmount::Detach
+    } else {
+        Unmount::Now
+    };
     let process = Pid::from_raw(status.pid as i32).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
     unmount(dir, how).map_err(|error| {
-        let hint = format!("close what is open there (fuser -m {0}), or: tenure unmount --detach {0}", dir.display());
+        let hint = format!(
+            "close what is open there (fuser -m {0}), or: tenure unmount --detach {0}",
+            dir.display()
+        );
         Told::refused(format!("cannot unmount {}: {error}", dir.display()), hint)
     })?;
     if let Some(process) = process {
         wait_for_end(&process, status.pid)?;
     }
-    println!("unmounted {}: everything is durable ({} tier)", dir.display(), status.tier);
+    println!(
+        "unmounted {}: everything is durable ({} tier)",
+        dir.display(),
+        status.tier
+    );
     Ok(())
 }
 
 /// Takes away a mount whose process has ended.
 fn clear_dead(dir: &Path, error: anyhow::Error) -> Result<()> {
     const ENOTCONN: i32 = 107;
-    let dead = std::fs::metadata(dir).err().and_then(|error| error.raw_os_error()) == Some(ENOTCONN);
+    let dead = std::fs::metadata(dir)
+        .err()
+        .and_then(|error| error.raw_os_error())
+        == Some(ENOTCONN);
     if !dead {
         return Err(error);
     }
@@ -87,13 +101,19 @@ fn sync_with_progress(dir: &Path, status: &Status) -> Result<()> {
     bar.finish_and_clear();
     synced.map_err(|error| {
         let left = Mounted::at(dir).map_or(0, |mounted| mounted.status.unsynced.bytes);
-        let hint = format!("{} are not durable; free space or mend the bucket, then unmount again", output::bytes(left));
+        let hint = format!(
+            "{} are not durable; free space or mend the bucket, then unmount again",
+            output::bytes(left)
+        );
         Told::failed(format!("{error:#}"), hint)
     })
 }
 
 fn wait_for_end(process: &rustix::fd::OwnedFd, pid: u32) -> Result<()> {
-    let tick = Timespec { tv_sec: 0, tv_nsec: TICK.as_nanos() as i64 };
+    let tick = Timespec {
+        tv_sec: 0,
+        tv_nsec: TICK.as_nanos() as i64,
+    };
     for _ in 0..END_TICKS_MAX {
         let mut fds = [PollFd::new(process, PollFlags::IN)];
         if poll(&mut fds, Some(&tick)).unwrap_or(0) > 0 {

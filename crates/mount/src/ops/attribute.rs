@@ -16,7 +16,11 @@ const FILES_FREE: u64 = 1 << 40;
 
 /// Returns attributes as `stat` shows them.
 pub(super) fn stat(ino: Ino, attr: &Attr) -> kernel::Attr {
-    let size = if attr.is_directory() { attr.size * ENTRY_LEN } else { attr.size };
+    let size = if attr.is_directory() {
+        attr.size * ENTRY_LEN
+    } else {
+        attr.size
+    };
     kernel::Attr {
         ino: ino.0,
         size,
@@ -34,17 +38,26 @@ pub(super) fn stat(ino: Ino, attr: &Attr) -> kernel::Attr {
 }
 
 fn time(at: Timestamp) -> Time {
-    Time { seconds: at.secs, nanoseconds: at.nanos }
+    Time {
+        seconds: at.secs,
+        nanoseconds: at.nanos,
+    }
 }
 
 impl Served {
     pub(super) fn getattr(&self, ino: Ino, reply: Reply) {
-        answer(reply, self.branch.attr(ino), |reply, attr| reply.attr(&stat(ino, &attr), self.settings.ttl));
+        answer(reply, self.branch.attr(ino), |reply, attr| {
+            reply.attr(&stat(ino, &attr), self.settings.ttl)
+        });
     }
 
     pub(super) fn statx(&self, ino: Ino, reply: Reply) {
         answer(reply, self.branch.attr(ino), |reply, attr| {
-            let statx = Statx { attr: stat(ino, &attr), btime: Some(time(attr.btime)), ..Statx::default() };
+            let statx = Statx {
+                attr: stat(ino, &attr),
+                btime: Some(time(attr.btime)),
+                ..Statx::default()
+            };
             reply.statx(&statx, self.settings.ttl);
         });
     }
@@ -52,7 +65,10 @@ impl Served {
     pub(super) fn setattr(&self, ino: Ino, setattr: &Setattr, reply: Reply) {
         let set = |time: SetTime| match time {
             SetTime::Now => self.clock.now(),
-            SetTime::At(at) => Timestamp { secs: at.seconds, nanos: at.nanoseconds },
+            SetTime::At(at) => Timestamp {
+                secs: at.seconds,
+                nanos: at.nanoseconds,
+            },
         };
         let change = AttrChange {
             mode: setattr.mode,
@@ -63,9 +79,15 @@ impl Served {
             mtime: setattr.mtime.map(set),
         };
         let changed = self.branch.set_attr(ino, &change).and_then(|attr| {
-            if setattr.kill_suidgid { self.drop_set_ids(ino, attr) } else { Ok(attr) }
+            if setattr.kill_suidgid {
+                self.drop_set_ids(ino, attr)
+            } else {
+                Ok(attr)
+            }
         });
-        answer(reply, changed, |reply, attr| reply.attr(&stat(ino, &attr), self.settings.ttl));
+        answer(reply, changed, |reply, attr| {
+            reply.attr(&stat(ino, &attr), self.settings.ttl)
+        });
     }
 
     /// Takes the set-id bits from a file that was changed by somebody who may not keep them.
@@ -75,7 +97,10 @@ impl Served {
         if attr.kind != Kind::File || attr.mode & dropped == 0 {
             return Ok(attr);
         }
-        let change = AttrChange { mode: Some(attr.mode & !dropped), ..AttrChange::default() };
+        let change = AttrChange {
+            mode: Some(attr.mode & !dropped),
+            ..AttrChange::default()
+        };
         self.branch.set_attr(ino, &change)
     }
 

@@ -55,19 +55,28 @@ impl Served {
     pub(super) fn write(&self, ino: Ino, offset: u64, data: Payload<'_>, kill_suidgid: bool, reply: Reply) {
         let size = data.bytes().len() as u32;
         let written = self.branch.write(ino, offset, keep(data)).and_then(|()| {
-            if kill_suidgid { self.drop_set_ids(ino, self.branch.attr(ino)?).map(drop) } else { Ok(()) }
+            if kill_suidgid {
+                self.drop_set_ids(ino, self.branch.attr(ino)?).map(drop)
+            } else {
+                Ok(())
+            }
         });
         answer(reply, written, |reply, ()| reply.written(size));
     }
 
+    /// Makes a file durable with all names; an fsync of the root makes everything durable, which `sync` cannot ask for.
     pub(super) fn fsync(&self, ino: Ino, reply: Reply) {
+        if ino == Ino::ROOT {
+            return self.syncfs(reply);
+        }
         let waiting = Waiting::new(reply);
         self.branch.sync(ino, Box::new(move |synced| waiting.end(synced)));
     }
 
     pub(super) fn syncfs(&self, reply: Reply) {
         let waiting = Waiting::new(reply);
-        self.branch.sync_all_then(Box::new(move |synced| waiting.end(synced)));
+        self.branch
+            .sync_all_then(Box::new(move |synced| waiting.end(synced)));
     }
 
     pub(super) fn fallocate(&self, ino: Ino, (offset, len): (u64, u64), mode: u32, reply: Reply) {
@@ -111,7 +120,8 @@ impl Served {
             let copied = self.branch.copy(from, to, len.min(NARROW_COPY_MAX));
             return answer(reply, copied, |reply, len| reply.written(len as u32));
         }
-        answer(reply, self.branch.copy(from, to, len), |reply, len| reply.copied(len));
+        answer(reply, self.branch.copy(from, to, len), |reply, len| {
+            reply.copied(len)
+        });
     }
 }
-

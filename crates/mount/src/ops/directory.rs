@@ -22,9 +22,19 @@ impl Served {
         let parent = self.branch.parent(ino);
         let listed = parent.and_then(|parent| {
             let start = || begin(ino, parent, offset, size);
-            self.branch.list(ino, offset.max(BEHIND_PARENT), false, start, |listing, entry, _| {
-                flow(listing.buffer.add(entry.ino.0, entry.cookie, entry.kind as u32, entry.name))
-            })
+            self.branch.list(
+                ino,
+                offset.max(BEHIND_PARENT),
+                false,
+                start,
+                |listing, entry, _| {
+                    flow(
+                        listing
+                            .buffer
+                            .add(entry.ino.0, entry.cookie, entry.kind as u32, entry.name),
+                    )
+                },
+            )
         });
         answer(reply, listed, |reply, listing| reply.directory(&listing.buffer));
     }
@@ -32,14 +42,24 @@ impl Served {
     pub(super) fn readdirplus(&self, ino: Ino, offset: u64, size: u32, reply: Reply) {
         let listed: Result<Listing, Error> = self.branch.parent(ino).and_then(|parent| {
             let start = || begin_plus(ino, parent, offset, size);
-            self.branch.list(ino, offset.max(BEHIND_PARENT), true, start, |listing, entry, attr| {
-                let attr = attr.expect("the listing was asked for with attributes");
-                let added = listing.buffer.add_plus(&self.entry_uncounted(entry.ino, attr), entry.cookie, entry.name);
-                if added.is_ok() {
-                    listing.told.push(entry.ino);
-                }
-                flow(added)
-            })
+            self.branch.list(
+                ino,
+                offset.max(BEHIND_PARENT),
+                true,
+                start,
+                |listing, entry, attr| {
+                    let attr = attr.expect("the listing was asked for with attributes");
+                    let added = listing.buffer.add_plus(
+                        &self.entry_uncounted(entry.ino, attr),
+                        entry.cookie,
+                        entry.name,
+                    );
+                    if added.is_ok() {
+                        listing.told.push(entry.ino);
+                    }
+                    flow(added)
+                },
+            )
         });
         answer(reply, listed, |reply, listing| {
             self.known.add_all(&listing.told);
@@ -54,16 +74,33 @@ fn begin(ino: Ino, parent: Ino, offset: u64, size: u32) -> Listing {
         // Both fit: the kernel never asks for less than a page.
         let _ = buffer.add(ino.0, behind, Kind::Directory as u32, name);
     }
-    Listing { buffer, told: Vec::new() }
+    Listing {
+        buffer,
+        told: Vec::new(),
+    }
 }
 
 fn begin_plus(ino: Ino, parent: Ino, offset: u64, size: u32) -> Listing {
     let mut buffer = DirectoryBuffer::new(size);
     for (behind, name, ino) in dots(ino, parent, offset) {
-        let attr = crate::kernel::Attr { ino: ino.0, mode: Kind::Directory as u32, ..Default::default() };
-        let _ = buffer.add_plus(&Entry { attr, ..Entry::default() }, behind, name);
+        let attr = crate::kernel::Attr {
+            ino: ino.0,
+            mode: Kind::Directory as u32,
+            ..Default::default()
+        };
+        let _ = buffer.add_plus(
+            &Entry {
+                attr,
+                ..Entry::default()
+            },
+            behind,
+            name,
+        );
     }
-    Listing { buffer, told: Vec::new() }
+    Listing {
+        buffer,
+        told: Vec::new(),
+    }
 }
 
 /// Returns `.` and `..`, as far as they lie behind `offset`.
@@ -78,4 +115,3 @@ fn flow(added: Result<(), Full>) -> ControlFlow<()> {
         Err(Full) => ControlFlow::Break(()),
     }
 }
-

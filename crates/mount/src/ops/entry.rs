@@ -14,7 +14,9 @@ impl Served {
     pub(super) fn lookup(&self, parent: Ino, bytes: &[u8], reply: Reply) {
         match name(bytes).and_then(|name| self.branch.lookup(parent, &name)) {
             Err(Error::Refused(Refusal::NotFound)) => reply.entry(&Entry::negative(self.settings.ttl)),
-            found => answer(reply, found, |reply, (ino, attr)| reply.entry(&self.entry(ino, &attr))),
+            found => answer(reply, found, |reply, (ino, attr)| {
+                reply.entry(&self.entry(ino, &attr))
+            }),
         }
     }
 
@@ -26,16 +28,27 @@ impl Served {
         reply: Reply,
     ) {
         let kind = Kind::of(mode).filter(|kind| !matches!(kind, Kind::Directory | Kind::Symlink));
-        let node = kind.map(|kind| NewNode { rdev, ..node(request, kind, mode, umask) });
+        let node = kind.map(|kind| NewNode {
+            rdev,
+            ..node(request, kind, mode, umask)
+        });
         self.create(request, name, node.ok_or(invalid()), reply);
     }
 
     pub(super) fn mkdir(&self, request: &Request<'_>, name: &[u8], (mode, umask): (u32, u32), reply: Reply) {
-        self.create(request, name, Ok(node(request, Kind::Directory, mode, umask)), reply);
+        self.create(
+            request,
+            name,
+            Ok(node(request, Kind::Directory, mode, umask)),
+            reply,
+        );
     }
 
     pub(super) fn symlink(&self, request: &Request<'_>, name: &[u8], target: &[u8], reply: Reply) {
-        let node = NewNode { target: target.into(), ..node(request, Kind::Symlink, 0o777, 0) };
+        let node = NewNode {
+            target: target.into(),
+            ..node(request, Kind::Symlink, 0o777, 0)
+        };
         self.create(request, name, Ok(node), reply);
     }
 
@@ -45,11 +58,15 @@ impl Served {
     }
 
     fn answer_entry(&self, reply: Reply, made: Result<(Ino, Attr), Error>) {
-        answer(reply, made, |reply, (ino, attr)| reply.entry(&self.entry(ino, &attr)));
+        answer(reply, made, |reply, (ino, attr)| {
+            reply.entry(&self.entry(ino, &attr))
+        });
     }
 
     pub(super) fn tmpfile(&self, request: &Request<'_>, (mode, umask): (u32, u32), reply: Reply) {
-        let made = self.branch.create_unnamed(Ino(request.nodeid), &node(request, Kind::File, mode, umask));
+        let made = self
+            .branch
+            .create_unnamed(Ino(request.nodeid), &node(request, Kind::File, mode, umask));
         answer(reply, made, |reply, (ino, attr)| {
             let entry = self.entry(ino, &attr);
             self.known.orphan(ino);
@@ -69,11 +86,17 @@ impl Served {
     }
 
     pub(super) fn unlink(&self, parent: Ino, bytes: &[u8], reply: Reply) {
-        self.answer_removed(reply, name(bytes).and_then(|name| self.branch.unlink(parent, &name)));
+        self.answer_removed(
+            reply,
+            name(bytes).and_then(|name| self.branch.unlink(parent, &name)),
+        );
     }
 
     pub(super) fn rmdir(&self, parent: Ino, bytes: &[u8], reply: Reply) {
-        self.answer_removed(reply, name(bytes).and_then(|name| self.branch.rmdir(parent, &name)));
+        self.answer_removed(
+            reply,
+            name(bytes).and_then(|name| self.branch.rmdir(parent, &name)),
+        );
     }
 
     pub(super) fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), flags: u32, reply: Reply) {
@@ -85,7 +108,8 @@ impl Served {
             _ => Err(invalid()),
         };
         let renamed = mode.and_then(|mode| {
-            self.branch.rename((from.0, &name(from.1)?), (to.0, &name(to.1)?), mode)
+            self.branch
+                .rename((from.0, &name(from.1)?), (to.0, &name(to.1)?), mode)
         });
         self.answer_removed(reply, renamed);
     }
@@ -98,7 +122,9 @@ impl Served {
     }
 
     pub(super) fn readlink(&self, ino: Ino, reply: Reply) {
-        answer(reply, self.branch.target(ino), |reply, target| reply.data(&target));
+        answer(reply, self.branch.target(ino), |reply, target| {
+            reply.data(&target)
+        });
     }
 }
 

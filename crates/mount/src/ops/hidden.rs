@@ -16,8 +16,11 @@ const DIRECTORY: u64 = 1 << 62;
 /// Texts that are kept for readers at a time.
 const TEXTS_MAX: usize = 256;
 
-/// Writes the text of `status`.
-pub(super) type Status = Box<dyn Fn() -> Vec<u8> + Send + Sync>;
+/// Requests of the kernel so far, by kind.
+pub(super) type Counts = BTreeMap<String, u64>;
+
+/// Writes the text of `status`, given what the kernel has asked so far.
+pub type Status = Box<dyn Fn(Counts) -> Vec<u8> + Send + Sync>;
 
 /// What is hidden in a mount.
 pub(super) struct Hidden {
@@ -33,11 +36,19 @@ struct Texts {
 
 impl Hidden {
     pub(super) fn new(status: Status) -> Self {
-        Hidden { status, texts: Mutex::default() }
+        Hidden {
+            status,
+            texts: Mutex::default(),
+        }
     }
 
     /// Answers a request that is about something hidden; gives the reply back for any other.
-    pub(super) fn answer(&self, request: &Request<'_>, reply: Reply) -> Option<Reply> {
+    pub(super) fn answer(
+        &self,
+        request: &Request<'_>,
+        reply: Reply,
+        counts: impl Fn() -> Counts,
+    ) -> Option<Reply> {
         if request.nodeid < DIRECTORY {
             return match named(request) {
                 Some(Asked::Found) => {
@@ -55,7 +66,7 @@ impl Hidden {
                 None => Some(reply),
             };
         }
-        self.answer_hidden(request, reply);
+        self.answer_hidden(request, reply, counts);
         None
     }
 
@@ -67,12 +78,15 @@ impl Hidden {
         ino >= DIRECTORY
     }
 
-    #[expect(clippy::wildcard_enum_match_arm, reason = "whatever else is asked of what is hidden is not permitted")]
-    fn answer_hidden(&self, request: &Request<'_>, reply: Reply) {
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "whatever else is asked of what is hidden is not permitted"
+    )]
+    fn answer_hidden(&self, request: &Request<'_>, reply: Reply, counts: impl Fn() -> Counts) {
         let ino = request.nodeid;
         match &request.operation {
             Operation::Lookup { name } if ino == DIRECTORY && *name == STATUS => {
-                let (ino, text) = self.text();
+                let (ino, text) = self.text(counts());
                 reply.entry(&entry(ino, text_attr(ino, &text)));
             }
             Operation::Lookup { .. } => reply.entry(&Entry::negative(Duration::ZERO)),
@@ -95,14 +109,16 @@ impl Hidden {
             }
             Operation::Access { .. } => reply.ok(),
             Operation::Getxattr { .. } | Operation::Listxattr { .. } => reply.error(Errno::NODATA),
-            Operation::Open { .. } | Operation::Opendir { .. } | Operation::Flush { .. } => reply.error(Errno::NOSYS),
+            Operation::Open { .. } | Operation::Opendir { .. } | Operation::Flush { .. } => {
+                reply.error(Errno::NOSYS)
+            }
             Operation::Release { .. } | Operation::Releasedir { .. } | Operation::Fsync { .. } => reply.ok(),
             _ => reply.error(Errno::PERM),
         }
     }
 
-    fn text(&self) -> (u64, Arc<[u8]>) {
-        let text: Arc<[u8]> = (self.status)().into();
+    fn text(&self, counts: Counts) -> (u64, Arc<[u8]>) {
+        let text: Arc<[u8]> = (self.status)(counts).into();
         let mut texts = self.texts.lock();
         texts.last += 1;
         let ino = DIRECTORY + texts.last;
@@ -125,7 +141,10 @@ enum Asked {
     Moved,
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "no other request can name what is hidden")]
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "no other request can name what is hidden"
+)]
 fn named(request: &Request<'_>) -> Option<Asked> {
     let here = |name: &[u8]| request.nodeid == ROOT && name == NAME;
     match &request.operation {
@@ -137,35 +156,64 @@ fn named(request: &Request<'_>) -> Option<Asked> {
         }
         Operation::Link { name, .. } if here(name) => Some(Asked::Made),
         Operation::Unlink { name } | Operation::Rmdir { name } if here(name) => Some(Asked::Moved),
-        Operation::Rename { name, new_parent, new_name, .. }
-            if here(name) || (*new_parent == ROOT && *new_name == NAME) =>
-        {
-            Some(Asked::Moved)
-        }
+        Operation::Rename {
+            name,
+            new_parent,
+            new_name,
+            ..
+        } if here(name) || (*new_parent == ROOT && *new_name == NAME) => Some(Asked::Moved),
         _ => None,
     }
 }
 
 fn entry(ino: u64, attr: Attr) -> Entry {
-    Entry { nodeid: ino, attr, ..Entry::default() }
+    Entry {
+        nodeid: ino,
+        attr,
+        ..Entry::default()
+    }
 }
 
 fn directory_attr() -> Attr {
-    Attr { ino: DIRECTORY, mode: 0o040_555, nlink: 2, blksize: 4096, ..Attr::default() }
+    Attr {
+        ino: DIRECTORY,
+        mode: 0o040_555,
+        nlink: 2,
+        blksize: 4096,
+        ..Attr::default()
+    }
 }
 
 fn text_attr(ino: u64, text: &[u8]) -> Attr {
-    Attr { ino, mode: 0o100_444, nlink: 1, size: text.len() as u64, blksize: 4096, ..Attr::default() }
+    Attr {
+        ino,
+        mode: 0o100_444,
+        nlink: 1,
+        size: text.len() as u64,
+        blksize: 4096,
+        ..Attr::default()
+    }
 }
 
 fn listing(offset: u64, size: u32, plus: bool) -> DirectoryBuffer {
     let mut listing = DirectoryBuffer::new(size);
     let names: [(&[u8], u32); 3] = [(b".", 0o040_000), (b"..", 0o040_000), (STATUS, 0o100_000)];
     for (next, (name, mode)) in (1u64..).zip(names).filter(|(next, _)| *next > offset) {
-        let attr = Attr { ino: DIRECTORY, mode, ..Attr::default() };
+        let attr = Attr {
+            ino: DIRECTORY,
+            mode,
+            ..Attr::default()
+        };
         // Three short names fit in the smallest listing that the kernel asks for.
         let _ = match plus {
-            true => listing.add_plus(&Entry { attr, ..Entry::default() }, next, name),
+            true => listing.add_plus(
+                &Entry {
+                    attr,
+                    ..Entry::default()
+                },
+                next,
+                name,
+            ),
             false => listing.add(DIRECTORY, next, mode, name),
         };
     }

@@ -46,7 +46,9 @@ impl Known {
     /// Takes lookups back; true when an inode without entries is known no longer.
     pub(super) fn forget(&self, ino: Ino, lookups: u64) -> bool {
         let mut counts = self.0.lock();
-        let Some(count) = counts.lookups.get_mut(&ino) else { return false };
+        let Some(count) = counts.lookups.get_mut(&ino) else {
+            return false;
+        };
         *count = count.saturating_sub(lookups);
         if *count > 0 {
             return false;

@@ -1,6 +1,6 @@
 //! A branch that is mounted on a directory.
 
-use super::hidden::Hidden;
+use super::hidden::{Hidden, Status};
 use super::known::Known;
 use super::{Requests, Served, Settings, TTL_EXCLUSIVE};
 use crate::kernel::{Contents, Filesystem, MountError, Session, Unmount, UnmountError};
@@ -55,7 +55,7 @@ impl Mount {
         clock: Arc<dyn Clock>,
         dir: &Path,
         options: &Options,
-        status: Box<dyn Fn() -> Vec<u8> + Send + Sync>,
+        status: Status,
         on_end: Box<dyn FnOnce() + Send>,
     ) -> Result<Mount, MountError> {
         let root = rustix::process::geteuid().is_root();
@@ -66,7 +66,10 @@ impl Mount {
             clock,
             known: Known::default(),
             hidden: Hidden::new(status),
-            settings: Settings { kernel_checks, ttl: TTL_EXCLUSIVE },
+            settings: Settings {
+                kernel_checks,
+                ttl: TTL_EXCLUSIVE,
+            },
             requests: Requests::default(),
             notifier: Mutex::new(None),
             on_end: Mutex::new(Some(on_end)),
@@ -77,7 +80,11 @@ impl Mount {
             default_permissions: kernel_checks,
             read_only: options.read_only,
             suid_and_devices: root,
-            contents: if options.hide_contents { Contents::Hide } else { Contents::Refuse },
+            contents: if options.hide_contents {
+                Contents::Hide
+            } else {
+                Contents::Refuse
+            },
             readers: options.readers,
             read_ahead_kib: Some(READ_AHEAD_KIB),
             ..crate::kernel::Options::default()

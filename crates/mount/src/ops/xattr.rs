@@ -26,22 +26,38 @@ impl Served {
         };
         let set = mode.and_then(|mode| {
             self.branch.set_xattr(ino, xattr_name(name)?, value, mode)?;
-            if acl_kill_sgid { self.drop_setgid(ino) } else { Ok(()) }
+            if acl_kill_sgid {
+                self.drop_setgid(ino)
+            } else {
+                Ok(())
+            }
         });
         answer(reply, set, |reply, ()| reply.ok());
     }
 
     fn drop_setgid(&self, ino: Ino) -> Result<(), Error> {
         let mode = Some(self.branch.attr(ino)?.mode & !SETGID);
-        self.branch.set_attr(ino, &AttrChange { mode, ..AttrChange::default() }).map(drop)
+        self.branch
+            .set_attr(
+                ino,
+                &AttrChange {
+                    mode,
+                    ..AttrChange::default()
+                },
+            )
+            .map(drop)
     }
 
     pub(super) fn getxattr(&self, ino: Ino, name: &[u8], size: u32, reply: Reply) {
-        answer(reply, self.branch.xattr(ino, name), |reply, value| answer_sized(reply, &value, size));
+        answer(reply, self.branch.xattr(ino, name), |reply, value| {
+            answer_sized(reply, &value, size)
+        });
     }
 
     pub(super) fn listxattr(&self, ino: Ino, size: u32, reply: Reply) {
-        answer(reply, self.branch.xattrs(ino), |reply, names| answer_sized(reply, &names, size));
+        answer(reply, self.branch.xattrs(ino), |reply, names| {
+            answer_sized(reply, &names, size)
+        });
     }
 
     pub(super) fn removexattr(&self, ino: Ino, name: &[u8], reply: Reply) {

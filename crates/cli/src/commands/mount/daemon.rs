@@ -27,7 +27,12 @@ pub(super) fn run(args: &Args) -> Result<()> {
 /// Says something to whoever waits, and closes standard output so that the wait ends.
 fn say(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("nobody waits for this mount")?;
-    let null = File::options().write(true).open("/dev/null").context("cannot open /dev/null")?;
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .context("nobody waits for this mount")?;
+    let null = File::options()
+        .write(true)
+        .open("/dev/null")
+        .context("cannot open /dev/null")?;
     rustix::stdio::dup2_stdout(&null).context("cannot let standard output go")
 }

@@ -34,14 +34,17 @@ enum End {
 pub(super) fn serve(args: &Args, ready: impl FnOnce(&str) -> Result<()>) -> Result<()> {
     let drive = open_drive(args)?;
     let served = mount_and_wait(args, &drive, ready);
-    let closed = drive.close().context("the drive could not be closed; what was synced is safe");
+    let closed = drive
+        .close()
+        .context("the drive could not be closed; what was synced is safe");
     served.and(closed)
 }
 
 fn open_drive(args: &Args) -> Result<Arc<Drive>> {
     let name = &args.what.drive;
     if !args.create {
-        return Ok(Drive::open(args.place.open()?, name, reach::options(None)).map_err(|error| not_opened(args, error))?);
+        return Ok(Drive::open(args.place.open()?, name, reach::options(None))
+            .map_err(|error| not_opened(args, error))?);
     }
     let bucket = args.place.create()?;
     match tenure_server::list(bucket.as_ref())?.contains(name) {
@@ -52,7 +55,10 @@ fn open_drive(args: &Args) -> Result<Arc<Drive>> {
 
 /// Says what would help where a drive cannot be opened.
 fn not_opened(args: &Args, error: tenure_wire::Error) -> anyhow::Error {
-    let known = args.place.open().and_then(|bucket| Ok(tenure_server::list(bucket.as_ref())?));
+    let known = args
+        .place
+        .open()
+        .and_then(|bucket| Ok(tenure_server::list(bucket.as_ref())?));
     match known {
         Ok(known) if !known.contains(&args.what.drive) => Told::refused(
             error.to_string(),
@@ -70,11 +76,34 @@ fn mount_and_wait(args: &Args, drive: &Arc<Drive>, ready: impl FnOnce(&str) -> R
     let name = args.what.at.as_deref().unwrap_or(MAIN);
     let line = reach::line(owner.as_ref(), &args.what.drive, name)?;
     let read_only = args.read_only || line.branch.is_none();
-    let access = if read_only { Access::Read } else { Access::Exclusive };
-    let options = tenure_client::Options { lag_max: args.lag_max(), ..Default::default() };
-    let branch = Arc::new(Branch::hold(Arc::clone(&owner), Arc::clone(&clock), opened.clone(), name, access, options)?);
+    let access = if read_only {
+        Access::Read
+    } else {
+        Access::Exclusive
+    };
+    let options = tenure_client::Options {
+        lag_max: args.lag_max(),
+        ..Default::default()
+    };
+    let branch = Arc::new(Branch::hold(
+        Arc::clone(&owner),
+        Arc::clone(&clock),
+        opened.clone(),
+        name,
+        access,
+        options,
+    )?);
     let (end, ended) = channel();
-    let mount = attach(args, &dir, read_only, &opened, &owner, &branch, clock, end.clone())?;
+    let mount = attach(
+        args,
+        &dir,
+        read_only,
+        &opened,
+        &owner,
+        &branch,
+        clock,
+        end.clone(),
+    )?;
     listen_for_signals(end)?;
     ready(&format!("{}@{name} at {}", args.what.drive, dir.display()))?;
     let reason = ended.recv().expect("the mount holds a sender");
@@ -110,7 +139,14 @@ fn attach(
     };
     let status = about.writer(Arc::clone(owner), Arc::clone(branch));
     let on_end = Box::new(move || drop(end.send(End::Gone)));
-    Ok(Mount::attach(Arc::clone(branch), clock, dir, &mount_options, status, on_end)?)
+    Ok(Mount::attach(
+        Arc::clone(branch),
+        clock,
+        dir,
+        &mount_options,
+        status,
+        on_end,
+    )?)
 }
 
 /// Ends a mount: what is not durable yet becomes so first.
@@ -125,11 +161,13 @@ fn finish(mount: Mount, branch: &Branch, reason: &End) -> Result<()> {
 
 fn listen_for_signals(end: Sender<End>) -> Result<()> {
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).context("cannot listen for signals")?;
-    std::thread::Builder::new().name("signals".into()).spawn(move || {
-        for _ in signals.forever() {
-            let _ = end.send(End::Asked);
-        }
-    })?;
+    std::thread::Builder::new()
+        .name("signals".into())
+        .spawn(move || {
+            for _ in signals.forever() {
+                let _ = end.send(End::Asked);
+            }
+        })?;
     Ok(())
 }
 
@@ -163,7 +201,12 @@ impl About {
         })
     }
 
-    fn status(&self, owner: &dyn Owner<tenure_core::Branch>, branch: &Branch, requests: BTreeMap<String, u64>) -> Status {
+    fn status(
+        &self,
+        owner: &dyn Owner<tenure_core::Branch>,
+        branch: &Branch,
+        requests: BTreeMap<String, u64>,
+    ) -> Status {
         let (unsynced, totals) = (branch.unsynced(), branch.totals());
         let of_owner = owner.status();
         let trouble = match (&of_owner, branch.broken()) {
@@ -183,7 +226,12 @@ impl About {
             tier: self.opened.tier.clone(),
             epoch: self.opened.epoch.0,
             session: self.opened.session.0,
-            delegation: if self.read_only { "nothing: it is only read" } else { "the branch whole" }.to_owned(),
+            delegation: if self.read_only {
+                "nothing: it is only read"
+            } else {
+                "the branch whole"
+            }
+            .to_owned(),
             unsynced: Unsynced {
                 ops: unsynced.ops,
                 bytes: unsynced.bytes,
