@@ -1,10 +1,28 @@
-//! Claims: who owns a drive from an epoch on. Claims are never deleted.
+//! Claims: who owns a drive from an epoch on.
+//!
+//! A claim is a put-if-absent of the next number: that is the whole lock between machines. Invariant: of two
+//! claimants of one number at most one believes that it has it. Claims are never deleted.
 
-use tenure_model::Epoch;
+use crate::envelope::Kind;
+use tenure_model::codec::{Codec, Malformed, Reader, malformed, put_bytes, put_varint};
+use tenure_model::{DriveName, Epoch, Failure, Refusal};
+use tenure_store::key::{number_text, parse_number};
+use tenure_store::{Bucket, Key, OpenError, Put};
+
+const KIND: Kind = Kind {
+    magic: b"TNCLAIM1",
+    version: 1,
+    what: "claim",
+};
+
+/// Times that a put whose outcome is unknown is sent again, the same to the byte.
+const TRIES_MAX: usize = 3;
 
 /// A claim of a drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
+    /// The drive.
+    pub drive: DriveName,
     /// The epoch that begins.
     pub epoch: Epoch,
     /// The epoch before; 0 for the first.
@@ -13,4 +31,100 @@ pub struct Claim {
     pub nonce: [u8; 16],
     /// Who claims it, in words: agent, host, process.
     pub who: String,
+}
+
+impl Codec for Claim {
+    fn write(&self, out: &mut Vec<u8>) {
+        put_bytes(out, self.drive.as_str().as_bytes());
+        put_varint(out, self.epoch.0);
+        put_varint(out, self.previous.0);
+        out.extend_from_slice(&self.nonce);
+        put_bytes(out, self.who.as_bytes());
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            drive: drive_name(input)?,
+            epoch: Epoch(input.varint()?),
+            previous: Epoch(input.varint()?),
+            nonce: input.take(16)?.try_into().expect("16 bytes were taken"),
+            who: input.text()?.to_owned(),
+        })
+    }
+}
+
+/// Claims the epoch after the newest one. `nonce` is drawn for this call.
+///
+/// Refuses when another claimant was faster: it has the drive.
+pub fn claim(bucket: &dyn Bucket, drive: &DriveName, who: &str, nonce: [u8; 16]) -> Result<Claim, OpenError> {
+    let previous = newest(bucket, drive)?;
+    let claim = Claim {
+        drive: drive.clone(),
+        epoch: previous.next(),
+        previous,
+        nonce,
+        who: who.to_owned(),
+    };
+    let key = key(drive, claim.epoch);
+    put_and_compare(bucket, &key, &KIND.wrapped(&claim), &claim)?;
+    match newest(bucket, drive)? {
+        newest if newest == claim.epoch => Ok(claim),
+        newer => {
+            let by =
+                read(bucket, drive, newer)?.map_or_else(|| "another owner".to_owned(), |claim| claim.who);
+            Err(Refusal::Held { by }.into())
+        }
+    }
+}
+
+/// Returns the newest epoch that is claimed; 0 in a drive that nobody owned yet.
+pub fn newest(bucket: &dyn Bucket, drive: &DriveName) -> Result<Epoch, Failure> {
+    let names = bucket.children(&format!("drives/{drive}/epochs/"))?;
+    let newest = names.iter().filter_map(|name| parse_number(name)).max();
+    Ok(Epoch(newest.unwrap_or(0)))
+}
+
+/// Returns the claim of an epoch, if there is one.
+pub fn read(bucket: &dyn Bucket, drive: &DriveName, epoch: Epoch) -> Result<Option<Claim>, Failure> {
+    let key = key(drive, epoch);
+    let Some(bytes) = bucket.get(&key)? else {
+        return Ok(None);
+    };
+    let claim: Claim = KIND.opened(&key, &bytes)?;
+    if claim.epoch == epoch && claim.drive == *drive {
+        Ok(Some(claim))
+    } else {
+        Err(Failure::Corrupt(format!(
+            "{key}: it is the claim of another epoch or drive"
+        )))
+    }
+}
+
+/// Puts a claim; an outcome that is not plain is read back and compared whole.
+fn put_and_compare(bucket: &dyn Bucket, key: &Key, bytes: &[u8], claim: &Claim) -> Result<(), OpenError> {
+    let mut unknown = None;
+    for _ in 0..TRIES_MAX {
+        match bucket.put_if_absent(key, bytes) {
+            Ok(Put::Created) => return Ok(()),
+            Ok(Put::Exists) => {}
+            Err(failure @ Failure::Unknown(_)) => unknown = Some(failure),
+            Err(failure) => return Err(failure.into()),
+        }
+        match read(bucket, &claim.drive, claim.epoch)? {
+            Some(found) if found == *claim => return Ok(()),
+            Some(other) => return Err(Refusal::Held { by: other.who }.into()),
+            None => {}
+        }
+    }
+    let lost = || Failure::Unknown(format!("{key} was put and cannot be found"));
+    Err(unknown.unwrap_or_else(lost).into())
+}
+
+fn key(drive: &DriveName, epoch: Epoch) -> Key {
+    Key::in_drive(drive, &["epochs", &number_text(epoch.0)])
+}
+
+/// Takes a drive's name.
+pub(crate) fn drive_name(input: &mut Reader<'_>) -> Result<DriveName, Malformed> {
+    DriveName::parse(input.text()?).map_err(|_| malformed("drive name"))
 }

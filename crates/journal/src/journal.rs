@@ -1,76 +1,261 @@
 //! The journal of an owner: records are put in order at once, and are durable later.
+//!
+//! Whoever commits takes everything that waits and writes it as one group. That is the journal's thread, or the
+//! thread of a caller that needs to wait anyway: then no other thread has to be woken for it.
+//! Invariant: callbacks run in the order of the records, each once; after a failed write nothing succeeds any more.
 
-use crate::Position;
+mod commit;
+mod publish;
+mod threads;
+
+use crate::chain::Position;
+use crate::epoch::Claim;
 use crate::manifest::Manifest;
+use crate::open::{Beginning, Opening};
+use crate::replay::Segment;
+use crate::room::{Preparer, Room, Sizes, blocks_of};
+use commit::Writer;
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
 use std::sync::Arc;
+use tenure_model::limits::MESSAGE_LEN_MAX;
 use tenure_model::{Epoch, Failure, Seq};
+use tenure_store::{Bucket, Disk, Lock, Signal};
 
-/// Is told once a record is durable (with its position), or why it is not. Runs on the thread that committed,
-/// in the order of the records; it must not block on that order.
+/// Bytes in one record: a batch arrives in one message.
+pub const RECORD_LEN_MAX: usize = MESSAGE_LEN_MAX;
+
+/// Is told once a record is durable (with its place), or why it is not. Runs on the thread that committed,
+/// in the order of the records; it must not wait for a later one.
 pub type Done = Box<dyn FnOnce(Result<Position, Failure>) + Send>;
 
 /// The journal of a drive's owner. Shared by threads.
-pub struct Journal {}
+pub struct Journal {
+    claim: Claim,
+    bucket: Arc<dyn Bucket>,
+    disk: Arc<dyn Disk>,
+    sizes: Sizes,
+    /// Where this epoch began.
+    began: Position,
+    queue: Mutex<Queue>,
+    /// Told when something became durable, or when a committer stepped back.
+    progress: Condvar,
+    /// Held by whoever commits.
+    writer: Mutex<Writer>,
+    preparer: Mutex<Preparer>,
+    kept: Mutex<Kept>,
+    commit_signal: Arc<Signal>,
+    prepare_signal: Arc<Signal>,
+    _lock: Lock,
+}
+
+/// What is accepted, and how far it is durable.
+struct Queue {
+    waiting: VecDeque<Waiting>,
+    last: Seq,
+    durable: Position,
+    committing: bool,
+    stopped: Option<Failure>,
+    room: Room,
+}
+
+struct Waiting {
+    record: Vec<u8>,
+    done: Done,
+}
+
+/// What the drive still has of earlier times, until a fold makes it unnecessary.
+struct Kept {
+    /// Every segment but the one in use and those after it, in order.
+    segments: Vec<Segment>,
+    /// Every manifest but damaged ones, in order.
+    manifests: Vec<Seq>,
+}
+
+/// Who may use the last of the room.
+#[derive(Clone, Copy)]
+enum Reserve {
+    Leave,
+    Use,
+}
 
 impl Journal {
+    pub(crate) fn new(opening: Opening, beginning: Beginning) -> Self {
+        let Opening {
+            bucket,
+            disk,
+            lock,
+            claim,
+            latest,
+            sizes,
+        } = opening;
+        let at = beginning.at;
+        Self {
+            began: at,
+            queue: Mutex::new(Queue {
+                waiting: VecDeque::new(),
+                last: at.seq,
+                durable: at,
+                committing: false,
+                stopped: None,
+                room: Room::default(),
+            }),
+            progress: Condvar::new(),
+            writer: Mutex::new(Writer::new(at)),
+            preparer: Mutex::new(Preparer::new(
+                disk.clone(),
+                claim.drive.clone(),
+                claim.epoch,
+                sizes,
+            )),
+            kept: Mutex::new(Kept {
+                segments: beginning.segments,
+                manifests: latest.whole_seqs(),
+            }),
+            commit_signal: Arc::default(),
+            prepare_signal: Arc::default(),
+            claim,
+            bucket,
+            disk,
+            sizes,
+            _lock: lock,
+        }
+    }
+
     /// Returns the owner's epoch.
     pub fn epoch(&self) -> Epoch {
-        todo!()
+        self.claim.epoch
+    }
+
+    /// Returns where this epoch began: behind the last record of the one before.
+    pub fn began(&self) -> Position {
+        self.began
     }
 
     /// Puts a record in order without waking a committer: `commit_through` or the next `append` commits it.
-    pub fn enqueue(&self, _record: Vec<u8>, _done: Done) -> Result<Seq, Failure> {
-        todo!()
+    /// A failure means that it was not accepted.
+    pub fn enqueue(&self, record: Vec<u8>, done: Done) -> Result<Seq, Failure> {
+        self.accept(record, done, Reserve::Leave).map(|(seq, _)| seq)
     }
 
-    /// Puts a record in order and has the journal's thread commit it. A failure means that nothing was queued.
-    pub fn append(&self, _record: Vec<u8>, _done: Done) -> Result<Seq, Failure> {
-        todo!()
+    /// Puts a record in order and has the journal's thread commit it. A failure means that it was not accepted.
+    pub fn append(&self, record: Vec<u8>, done: Done) -> Result<Seq, Failure> {
+        self.accept_and_wake(record, done, Reserve::Leave)
     }
 
     /// As `append`, for records that free space: may use the last of the room, kept for them.
-    pub fn append_from_reserve(&self, _record: Vec<u8>, _done: Done) -> Result<Seq, Failure> {
-        todo!()
+    pub fn append_from_reserve(&self, record: Vec<u8>, done: Done) -> Result<Seq, Failure> {
+        self.accept_and_wake(record, done, Reserve::Use)
     }
 
-    /// Returns when every record up to `seq` is durable. The caller's own thread commits when nobody does,
-    /// and then runs the callbacks of what it committed: hold no lock that they take.
-    pub fn commit_through(&self, _seq: Seq) -> Result<(), Failure> {
-        todo!()
-    }
-
-    /// Puts a record in order and returns when it is durable, without a hand-over to another thread.
-    pub fn append_now(&self, _record: Vec<u8>) -> Result<Position, Failure> {
-        todo!()
+    /// Puts a record in order and returns its place when it is durable, without a hand-over to another thread.
+    pub fn append_now(&self, record: Vec<u8>) -> Result<Position, Failure> {
+        let place = Arc::new(Mutex::new(None));
+        let told = place.clone();
+        let done = Box::new(move |outcome| *told.lock() = Some(outcome));
+        let seq = self.enqueue(record, done)?;
+        let committed = self.commit_through(seq);
+        let outcome = place.lock().take();
+        match (outcome, committed) {
+            (Some(outcome), _) => outcome,
+            (None, Err(failure)) => Err(failure),
+            (None, Ok(())) => unreachable!("the callback of a record that is durable has run"),
+        }
     }
 
     /// Makes sure that so many more bytes of records have room; `Failure::NoSpace` when they have not.
-    pub fn reserve(&self, _bytes: u64) -> Result<(), Failure> {
-        todo!()
+    pub fn reserve(&self, bytes: usize) -> Result<(), Failure> {
+        let wanted = blocks_of(bytes) + self.sizes.reserve;
+        loop {
+            if self.queue.lock().room.left() >= wanted {
+                return Ok(());
+            }
+            self.prepare_more(blocks_of(bytes), wanted)?;
+        }
     }
 
-    /// Returns the last record that is durable.
+    /// Returns the last record that is durable; its callback has run.
     pub fn durable(&self) -> Position {
-        todo!()
+        self.queue.lock().durable
     }
 
     /// Returns the last record that was put in order.
     pub fn last(&self) -> Seq {
-        todo!()
-    }
-
-    /// Returns how many bytes of records there are since the newest manifest: the server folds when they are many.
-    pub fn unfolded_bytes(&self) -> u64 {
-        todo!()
+        self.queue.lock().last
     }
 
     /// Makes a manifest durable, then deletes the segments and manifests that no recovery needs any more.
-    pub fn publish(&self, _manifest: &Manifest) -> Result<(), Failure> {
-        todo!()
+    ///
+    /// It must be of this epoch, at or behind where that began, and not beyond what is durable.
+    pub fn publish(&self, manifest: &Manifest) -> Result<(), Failure> {
+        publish::publish(self, manifest)
     }
 
     /// Starts the threads that commit and that prepare segments; they end when the journal is dropped.
-    pub fn start_threads(self: &Arc<Self>) {
-        todo!()
+    pub fn start_threads(self: &Arc<Self>) -> Result<(), Failure> {
+        threads::start(self)
+    }
+
+    fn accept_and_wake(&self, record: Vec<u8>, done: Done, reserve: Reserve) -> Result<Seq, Failure> {
+        let (seq, committing) = self.accept(record, done, reserve)?;
+        // Whoever commits now finds it, or wakes the thread when it stops.
+        if !committing {
+            self.commit_signal.raise();
+        }
+        Ok(seq)
+    }
+
+    /// Puts a record in order; tells whether somebody commits at the moment.
+    fn accept(&self, record: Vec<u8>, done: Done, reserve: Reserve) -> Result<(Seq, bool), Failure> {
+        if !(1..=RECORD_LEN_MAX).contains(&record.len()) {
+            return Err(Failure::DidNotHappen(format!(
+                "a record of {} bytes is not 1 to {RECORD_LEN_MAX} bytes long",
+                record.len()
+            )));
+        }
+        let blocks = blocks_of(record.len());
+        let reserve = match reserve {
+            Reserve::Leave => self.sizes.reserve,
+            Reserve::Use => 0,
+        };
+        loop {
+            let mut queue = self.queue.lock();
+            if let Some(failure) = &queue.stopped {
+                return Err(failure.clone());
+            }
+            if queue.room.take(blocks, reserve) {
+                queue.last = queue.last.next();
+                queue.waiting.push_back(Waiting { record, done });
+                if queue.room.is_low() {
+                    self.prepare_signal.raise();
+                }
+                return Ok((queue.last, queue.committing));
+            }
+            let left = queue.room.left();
+            drop(queue);
+            self.prepare_more(blocks, left + 1)?;
+        }
+    }
+
+    /// Makes another segment, unless somebody else has made sure of `wanted` bytes meanwhile.
+    fn prepare_more(&self, blocks: u64, wanted: u64) -> Result<(), Failure> {
+        let mut preparer = self.preparer.lock();
+        if self.queue.lock().room.left() >= wanted {
+            return Ok(());
+        }
+        let prepared = preparer.prepare(blocks)?;
+        self.queue.lock().room.ready.push_back(prepared);
+        Ok(())
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        self.commit_signal.end();
+        self.prepare_signal.end();
+        let closed = || Failure::DidNotHappen("the journal was closed".to_owned());
+        for waiting in self.queue.get_mut().waiting.drain(..) {
+            (waiting.done)(Err(closed()));
+        }
     }
 }

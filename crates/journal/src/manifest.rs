@@ -1,7 +1,20 @@
 //! Manifests: the root of a drive's state at a place in its order.
+//!
+//! Invariant: a manifest that was read is whole, belongs to the drive, and stands under its own seq.
 
-use crate::Position;
-use tenure_model::{Address, DriveName, Epoch};
+use crate::chain::Position;
+use crate::envelope::Kind;
+use crate::epoch::drive_name;
+use tenure_model::codec::{Codec, Malformed, Reader, malformed, put_bytes, put_option, put_varint};
+use tenure_model::{Address, DriveName, Epoch, Failure, Seq};
+use tenure_store::key::{number_text, parse_number};
+use tenure_store::{Bucket, Key, Put};
+
+const KIND: Kind = Kind {
+    magic: b"TNMANIF1",
+    version: 1,
+    what: "manifest",
+};
 
 /// Where a sync must be before it is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,4 +40,127 @@ pub struct Manifest {
     pub root: Option<Address>,
     /// What else the server needs to go on: opaque here.
     pub state: Vec<u8>,
+}
+
+impl Codec for Manifest {
+    fn write(&self, out: &mut Vec<u8>) {
+        put_bytes(out, self.drive.as_str().as_bytes());
+        put_varint(out, self.epoch.0);
+        put_varint(out, self.at.seq.0);
+        out.extend_from_slice(&self.at.chain.0);
+        out.push(match self.tier {
+            Tier::Folder => 1,
+            Tier::Bucket => 2,
+        });
+        put_option(out, self.root.as_ref());
+        put_bytes(out, &self.state);
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            drive: drive_name(input)?,
+            epoch: Epoch(input.varint()?),
+            at: Position {
+                seq: Seq(input.varint()?),
+                chain: input.digest()?,
+            },
+            tier: match input.byte()? {
+                1 => Tier::Folder,
+                2 => Tier::Bucket,
+                _ => return Err(malformed("tier")),
+            },
+            root: input.option()?,
+            state: input.bytes()?.to_vec(),
+        })
+    }
+}
+
+/// What the bucket says about a drive's newest manifest.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Latest {
+    /// The newest one that is whole.
+    pub manifest: Option<Manifest>,
+    /// The seqs of all that there are, in order.
+    pub seqs: Vec<Seq>,
+    /// Newer ones that are damaged: the journal must reach back behind them.
+    pub damaged: Vec<Failure>,
+}
+
+impl Latest {
+    /// Returns the seqs of those that are not known to be damaged, in order.
+    pub(crate) fn whole_seqs(&self) -> Vec<Seq> {
+        let newest = self.manifest.as_ref().map(|manifest| manifest.at.seq);
+        let whole = self
+            .seqs
+            .iter()
+            .filter(|seq| newest.is_some_and(|newest| **seq <= newest));
+        whole.copied().collect()
+    }
+}
+
+/// Finds the newest manifest that is whole.
+pub fn latest(bucket: &dyn Bucket, drive: &DriveName) -> Result<Latest, Failure> {
+    let names = bucket.children(&format!("drives/{drive}/manifests/"))?;
+    let mut latest = Latest {
+        seqs: names
+            .iter()
+            .filter_map(|name| parse_number(name))
+            .map(Seq)
+            .collect(),
+        ..Latest::default()
+    };
+    latest.seqs.sort_unstable();
+    for seq in latest.seqs.iter().rev() {
+        match read(bucket, drive, *seq) {
+            Ok(manifest) => {
+                latest.manifest = Some(manifest);
+                break;
+            }
+            Err(failure @ Failure::Corrupt(_)) => latest.damaged.push(failure),
+            Err(failure) => return Err(failure),
+        }
+    }
+    Ok(latest)
+}
+
+/// Reads the manifest at a seq.
+pub fn read(bucket: &dyn Bucket, drive: &DriveName, seq: Seq) -> Result<Manifest, Failure> {
+    let missing = || Failure::Corrupt(format!("{}: it is missing", key(drive, seq)));
+    find(bucket, drive, seq)?.ok_or_else(missing)
+}
+
+fn find(bucket: &dyn Bucket, drive: &DriveName, seq: Seq) -> Result<Option<Manifest>, Failure> {
+    let key = key(drive, seq);
+    let Some(bytes) = bucket.get(&key)? else {
+        return Ok(None);
+    };
+    let manifest: Manifest = KIND.opened(&key, &bytes)?;
+    if manifest.at.seq == seq && manifest.drive == *drive {
+        Ok(Some(manifest))
+    } else {
+        Err(Failure::Corrupt(format!(
+            "{key}: it is the manifest of another place or drive"
+        )))
+    }
+}
+
+/// Makes a manifest durable. One that is there already at the same place serves as well.
+pub(crate) fn put(bucket: &dyn Bucket, manifest: &Manifest) -> Result<(), Failure> {
+    let key = key(&manifest.drive, manifest.at.seq);
+    let unclear = match bucket.put_if_absent(&key, &KIND.wrapped(manifest)) {
+        Ok(Put::Created) => return Ok(()),
+        Ok(Put::Exists) => Failure::Unknown(format!("{key} was put and cannot be found")),
+        Err(failure @ Failure::Unknown(_)) => failure,
+        Err(failure) => return Err(failure),
+    };
+    match find(bucket, &manifest.drive, manifest.at.seq)? {
+        Some(found) if found.at == manifest.at => Ok(()),
+        Some(_) => Err(Failure::Corrupt(format!("{key}: it belongs to another history"))),
+        None => Err(unclear),
+    }
+}
+
+/// Returns the key of the manifest at a seq.
+pub(crate) fn key(drive: &DriveName, seq: Seq) -> Key {
+    Key::in_drive(drive, &["manifests", &number_text(seq.0)])
 }

@@ -1,43 +1,138 @@
 //! Taking a drive over: lock, claim, manifest, replay, seal.
+//!
+//! Invariant: the journal begins behind the last record of every epoch before it, and all those are sealed.
 
-use crate::epoch::Claim;
+use crate::chain::Position;
+use crate::epoch::{self, Claim};
 use crate::journal::Journal;
-use crate::manifest::Manifest;
+use crate::manifest::{self, Latest, Manifest};
+use crate::replay::{self, Apply, Segment};
+use crate::room::Sizes;
+use crate::seal::{self, Seal};
 use std::sync::Arc;
-use tenure_model::{DriveName, Failure, Seq};
-use tenure_store::{Bucket, OpenError};
+use tenure_model::{DriveName, Epoch, Failure, Seq};
+use tenure_store::{Bucket, Disk, Key, Lock, OpenError};
 
 /// A drive that is being taken over: locked and claimed, not yet replayed.
-pub struct Opening {}
+pub struct Opening {
+    pub(crate) bucket: Arc<dyn Bucket>,
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) lock: Lock,
+    pub(crate) claim: Claim,
+    pub(crate) latest: Latest,
+    pub(crate) sizes: Sizes,
+}
+
+/// Where a journal begins, and what it found.
+pub(crate) struct Beginning {
+    pub(crate) at: Position,
+    /// Segments of earlier epochs that are still there, in order.
+    pub(crate) segments: Vec<Segment>,
+}
 
 impl Opening {
     /// Takes the drive's lock, claims the next epoch and finds the newest manifest.
     ///
     /// `who` names the claimant in words; a second one is refused with the first one's words. `nonce` is drawn now.
     pub fn begin(
-        _bucket: Arc<dyn Bucket>,
-        _drive: &DriveName,
-        _who: &str,
-        _nonce: [u8; 16],
+        bucket: Arc<dyn Bucket>,
+        drive: &DriveName,
+        who: &str,
+        nonce: [u8; 16],
     ) -> Result<Self, OpenError> {
-        todo!()
+        let disk = bucket.disk().ok_or_else(|| {
+            Failure::DidNotHappen(format!("{} has no disk to keep a journal on", bucket.describe()))
+        })?;
+        let lock = disk.lock(&Key::in_drive(drive, &["lock"]), who)?;
+        let claim = epoch::claim(&*bucket, drive, who, nonce)?;
+        let latest = manifest::latest(&*bucket, drive)?;
+        Ok(Self {
+            bucket,
+            disk,
+            lock,
+            claim,
+            latest,
+            sizes: Sizes::default(),
+        })
+    }
+
+    /// Gives segments other sizes than usual.
+    pub fn with_sizes(mut self, sizes: Sizes) -> Self {
+        self.sizes = sizes;
+        self
     }
 
     /// Returns the claim.
     pub fn claim(&self) -> &Claim {
-        todo!()
+        &self.claim
     }
 
-    /// Returns the newest valid manifest; none in a drive that never folded.
+    /// Returns the newest manifest that is whole; none in a drive that never folded.
     pub fn manifest(&self) -> Option<&Manifest> {
-        todo!()
+        self.latest.manifest.as_ref()
+    }
+
+    /// Returns the newer manifests that are damaged, each named. If the journal does not reach back behind
+    /// them, `replay` fails.
+    pub fn damaged_manifests(&self) -> &[Failure] {
+        &self.latest.damaged
     }
 
     /// Hands over every record since the manifest in order, seals the epochs before, and gives the journal.
-    pub fn replay(
-        self,
-        _apply: &mut dyn FnMut(Seq, &[u8]) -> Result<(), Failure>,
-    ) -> Result<Arc<Journal>, Failure> {
-        todo!()
+    pub fn replay(self, apply: Apply<'_>) -> Result<Arc<Journal>, Failure> {
+        let from = self.from();
+        let mut segments = replay::list(&*self.bucket, &self.claim.drive)?;
+        let mut at = from;
+        let first = self.manifest().map_or(Epoch(1), |manifest| manifest.epoch);
+        let mut epoch = first;
+        while epoch < self.claim.epoch {
+            let of_epoch = segments.by_epoch.get(&epoch).map_or(&[][..], Vec::as_slice);
+            at = self.drain(epoch, of_epoch, at, apply)?;
+            epoch = epoch.next();
+        }
+        self.check_damaged(at.seq)?;
+        for key in segments.unused.drain(..) {
+            self.disk.remove(&key)?;
+        }
+        let segments = segments.by_epoch.into_values().flatten().collect();
+        Ok(Arc::new(Journal::new(self, Beginning { at, segments })))
+    }
+
+    /// Returns the place from which records are replayed.
+    fn from(&self) -> Position {
+        let beginning = || Position::beginning(&self.claim.drive);
+        self.manifest().map_or_else(beginning, |manifest| manifest.at)
+    }
+
+    /// Reads what is left of an epoch, and seals it.
+    fn drain(
+        &self,
+        epoch: Epoch,
+        segments: &[Segment],
+        from: Position,
+        apply: Apply<'_>,
+    ) -> Result<Position, Failure> {
+        let drive = &self.claim.drive;
+        let known = seal::read(&*self.bucket, drive, epoch)?;
+        let end = replay::read_epoch(&*self.disk, epoch, segments, from, known.as_ref(), apply)?;
+        if known.is_none() {
+            let seal = Seal {
+                drive: drive.clone(),
+                epoch,
+                end,
+                by: self.claim.epoch,
+            };
+            seal::put(&*self.bucket, &seal)?;
+        }
+        Ok(end)
+    }
+
+    /// A damaged manifest is made up for only by records that reach as far as it did.
+    fn check_damaged(&self, end: Seq) -> Result<(), Failure> {
+        let newest = self.latest.seqs.last().copied();
+        match self.latest.damaged.first() {
+            Some(damaged) if newest.is_some_and(|newest| newest > end) => Err(damaged.clone()),
+            _ => Ok(()),
+        }
     }
 }

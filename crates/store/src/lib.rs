@@ -5,6 +5,7 @@
 //! filled. [`pack`] puts chunks and pages into either. Everything here blocks; nothing reads a clock.
 
 pub mod key;
+pub mod signal;
 
 pub mod aligned;
 pub mod bucket;
@@ -25,3 +26,4 @@ pub use faulty::FaultyBucket;
 pub use folder::FolderBucket;
 pub use key::Key;
 pub use memory::MemoryBucket;
+pub use signal::Signal;

@@ -3,12 +3,13 @@
 use super::buffer::Spare;
 use super::index::Index;
 use super::sealed::SealedPack;
-use super::thread::{self, Signal};
+use super::thread;
 use super::writer::PackWriter;
 use super::{Entry, OPEN, PackName, Recovered, Sealed, open_key, recover};
 use crate::bucket::Bucket;
 use crate::disk::Disk;
 use crate::key::parse_number;
+use crate::signal::Signal;
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -185,6 +186,14 @@ impl Packs {
                 check_range(entry, start, into.len(), at)?;
                 pack.read_into(&*self.bucket, &index, entry, start, into)
             }
+        }
+    }
+
+    /// Returns where a chunk or page lies in its pack, if the pack holds it.
+    pub fn find(&self, at: Address) -> Result<Option<Entry>, Failure> {
+        match self.slot(at.pack)? {
+            Slot::Open(writer) => Ok(writer.find(at.digest)),
+            Slot::Sealed(pack) => Ok(self.index(&pack)?.find(at.digest)),
         }
     }
 

@@ -111,7 +111,7 @@ impl Found<'_> {
                 continue;
             }
             let end = place.offset.checked_add(u64::from(place.len));
-            if !end.is_some_and(|end| end <= self.len) {
+            if end.is_none_or(|end| end > self.len) {
                 lacking.push(place);
                 continue;
             }

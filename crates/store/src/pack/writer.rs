@@ -6,10 +6,10 @@
 
 use super::blocks::{CHECKED_LEN, read_verified, touched};
 use super::buffer::{Buffer, Spare};
-use super::thread::Signal;
 use super::{Entry, EntryKind, PACK_LEN_TARGET, Sealed, index, open_key, seal};
 use crate::disk::{Disk, DiskFile};
 use crate::key::Key;
+use crate::signal::Signal;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{HashMap, VecDeque};
 use std::io::IoSliceMut;

@@ -1,0 +1,225 @@
+//! Reading the journal back: every record since a place, in order, from the segments of one epoch after another.
+//!
+//! Invariant: what is handed over is the contiguous prefix of what was written. Where a segment ends early and
+//! something behind proves that more had been acknowledged, that is corruption, and never a shorter prefix.
+
+use crate::chain::Position;
+use crate::seal::{SEALED, Seal};
+use crate::segment::{BadHeader, Frame, Header, group_len};
+use std::collections::BTreeMap;
+use tenure_model::{DriveName, Epoch, Failure, Seq};
+use tenure_store::disk::BLOCK_LEN;
+use tenure_store::key::parse_number;
+use tenure_store::{Bucket, Disk, Key};
+
+/// Is handed every record, in order.
+pub(crate) type Apply<'a> = &'a mut dyn FnMut(Seq, &[u8]) -> Result<(), Failure>;
+
+/// A segment by its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Segment {
+    pub(crate) key: Key,
+    pub(crate) first: Seq,
+}
+
+/// The segments of a drive, by epoch; and files that waited to become one.
+#[derive(Debug, Default)]
+pub(crate) struct Segments {
+    pub(crate) by_epoch: BTreeMap<Epoch, Vec<Segment>>,
+    pub(crate) unused: Vec<Key>,
+}
+
+/// Lists the segments of a drive.
+pub(crate) fn list(bucket: &dyn Bucket, drive: &DriveName) -> Result<Segments, Failure> {
+    let under = format!("drives/{drive}/journal/");
+    let mut segments = Segments::default();
+    for key in bucket.list(&under)? {
+        let Some((epoch, name)) = key.as_str()[under.len()..].split_once('/') else {
+            continue;
+        };
+        match (parse_number(epoch), parse_number(name)) {
+            (Some(epoch), Some(first)) => {
+                let first = Seq(first);
+                let of_epoch: &mut Vec<Segment> = segments.by_epoch.entry(Epoch(epoch)).or_default();
+                of_epoch.push(Segment { key, first });
+            }
+            _ if name != SEALED => segments.unused.push(key),
+            _ => {}
+        }
+    }
+    // Keys come in byte order, which is number order.
+    Ok(segments)
+}
+
+/// Reads one epoch's records behind `from`, and returns where they end; a sealed epoch must reach its seal's end.
+pub(crate) fn read_epoch(
+    disk: &dyn Disk,
+    epoch: Epoch,
+    segments: &[Segment],
+    from: Position,
+    seal: Option<&Seal>,
+    apply: Apply<'_>,
+) -> Result<Position, Failure> {
+    let mut reading = Reading {
+        epoch,
+        from,
+        end: seal.map(|seal| seal.end.seq),
+        at: from,
+        apply,
+    };
+    let next = from.seq.next();
+    // The last segment that begins at or before the wanted record holds it, if any does.
+    let first = segments
+        .iter()
+        .rposition(|segment| segment.first <= next)
+        .unwrap_or(0);
+    for (number, segment) in segments[first..].iter().enumerate() {
+        let last = first + number + 1 == segments.len();
+        if reading.is_done() {
+            break;
+        }
+        reading.read(disk, segment, number == 0, last)?;
+    }
+    let at = reading.at;
+    match seal {
+        Some(seal) if seal.end.seq >= from.seq && seal.end != at => Err(Failure::Corrupt(format!(
+            "the journal of epoch {epoch} was sealed behind record {}, and can be read up to record {}",
+            seal.end.seq, at.seq
+        ))),
+        _ => Ok(at),
+    }
+}
+
+struct Reading<'a> {
+    epoch: Epoch,
+    /// Records up to here were applied before.
+    from: Position,
+    /// The epoch's last record, where that is known.
+    end: Option<Seq>,
+    /// The last record that was read, or `from` while it was not reached.
+    at: Position,
+    apply: Apply<'a>,
+}
+
+impl Reading<'_> {
+    fn is_done(&self) -> bool {
+        self.end.is_some_and(|end| self.at.seq >= end)
+    }
+
+    /// Reads one segment; only the last one may end early.
+    fn read(&mut self, disk: &dyn Disk, segment: &Segment, first: bool, last: bool) -> Result<(), Failure> {
+        let key = &segment.key;
+        let file = disk
+            .open(key)?
+            .ok_or_else(|| Failure::Corrupt(format!("{key}: it is missing")))?;
+        // What a crashed process wrote must be durable before anything is built on it.
+        file.settle()?;
+        let len = file.len()?;
+        let mut bytes = vec![0; usize::try_from(len).map_err(|_| corrupt(key, 0, "it is too long"))?];
+        file.read_at(0, &mut bytes)?;
+        let header = self.header(segment, &bytes, first)?;
+        let end = self.frames(key, &header, &bytes)?;
+        if last && !self.is_done() {
+            self.refuse_damage(key, &header, &bytes, end)?;
+        }
+        Ok(())
+    }
+
+    fn header(&self, segment: &Segment, bytes: &[u8], first: bool) -> Result<Header, Failure> {
+        let key = &segment.key;
+        let header = Header::parsed(bytes).map_err(|bad| match bad {
+            BadHeader::Malformed => corrupt(key, 0, "its header is damaged"),
+            BadHeader::Newer(version) => corrupt(
+                key,
+                0,
+                &format!(
+                    "it is a segment of version {version}, which this program cannot read: use a newer tenure"
+                ),
+            ),
+        })?;
+        if header.epoch != self.epoch || header.before.seq.next() != segment.first {
+            return Err(corrupt(key, 0, "it is another segment than its name says"));
+        }
+        let reaches_back = first && header.before.seq < self.from.seq;
+        if !reaches_back && header.before != self.at {
+            let wanted = self.at.seq.next();
+            return Err(corrupt(
+                key,
+                0,
+                &format!("it does not follow on what is before: record {wanted} is missing or damaged"),
+            ));
+        }
+        Ok(header)
+    }
+
+    /// Hands over the records of whole frames, and returns where those end.
+    fn frames(&mut self, key: &Key, header: &Header, bytes: &[u8]) -> Result<usize, Failure> {
+        let mut at = BLOCK_LEN;
+        let mut before = header.before;
+        let mut expected = None;
+        while !self.is_done() {
+            let Some(frame) = bytes.get(at..).and_then(|rest| Frame::parsed(header.salt, rest)) else {
+                break;
+            };
+            let in_order = frame.epoch == self.epoch && frame.at.seq == before.seq.next();
+            let in_group = expected.unwrap_or((0, frame.left)) == (frame.place, frame.left);
+            if !in_order || !in_group {
+                return Err(corrupt(key, at, "a record is out of order"));
+            }
+            self.take(key, at, before, &frame)?;
+            before = frame.at;
+            at += Frame::len_of(frame.record);
+            if frame.left == 0 {
+                expected = None;
+                at = group_len(at);
+            } else {
+                expected = Some((frame.place + 1, frame.left - 1));
+            }
+        }
+        Ok(at)
+    }
+
+    fn take(&mut self, key: &Key, offset: usize, before: Position, frame: &Frame<'_>) -> Result<(), Failure> {
+        let altered = || corrupt(key, offset, "the chain of records is broken");
+        if frame.at.seq > self.from.seq {
+            if before.after(self.epoch, frame.record) != frame.at {
+                return Err(altered());
+            }
+            (self.apply)(frame.at.seq, frame.record)?;
+            self.at = frame.at;
+        } else if frame.at.seq == self.from.seq && frame.at != self.from {
+            return Err(altered());
+        }
+        Ok(())
+    }
+
+    /// A group is written only when the one before it is durable. So a whole group behind the end means that
+    /// what is missing in between had been acknowledged.
+    fn refuse_damage(&self, key: &Key, header: &Header, bytes: &[u8], end: usize) -> Result<(), Failure> {
+        for at in (end.next_multiple_of(BLOCK_LEN)..bytes.len()).step_by(BLOCK_LEN) {
+            let block = &bytes[at..];
+            let zeros = block[..8] == [0; 8];
+            let frame = if zeros {
+                None
+            } else {
+                Frame::parsed(header.salt, block)
+            };
+            if let Some(frame) = frame.filter(|frame| frame.place == 0 && frame.epoch == self.epoch) {
+                return Err(corrupt(
+                    key,
+                    end,
+                    &format!(
+                        "record {} is damaged: record {} is whole behind it",
+                        self.at.seq.next(),
+                        frame.at.seq
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn corrupt(key: &Key, at: usize, why: &str) -> Failure {
+    Failure::Corrupt(format!("{key}: at byte {at}: {why}"))
+}
