@@ -19,6 +19,8 @@ pub mod memory;
 
 pub mod pack;
 
+pub mod conformance;
+
 pub use aligned::Aligned;
 pub use bucket::{Bucket, Counts, OpenError, Put, Requests};
 pub use disk::{Disk, DiskFile, Lock};

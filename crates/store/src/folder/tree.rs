@@ -15,6 +15,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tenure_model::Failure;
+use tenure_model::limits::FILE_LEN_MAX;
 
 /// Folders that stay open: a drive has about five.
 const FOLDERS_MAX: usize = 64;
@@ -80,6 +81,9 @@ impl Tree {
     ) -> Result<(), Failure> {
         let failed = |errno| self.failed("read", key, errno);
         let wanted: usize = parts.iter().map(|part| part.len()).sum();
+        if offset.saturating_add(wanted as u64) > FILE_LEN_MAX {
+            return Err(missing_or_short(key));
+        }
         let read = retry_on_intr(|| rustix::io::preadv(file, parts, offset)).map_err(failed)?;
         if read == wanted {
             return Ok(());

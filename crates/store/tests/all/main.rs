@@ -1,0 +1,3 @@
+//! What the store promises, over every bucket.
+
+mod buckets;
