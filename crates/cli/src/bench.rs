@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 
 mod command;
@@ -36,6 +36,8 @@ use result::Outcome;
 use side::{Ext4, Plain, Side, Tenure};
 use target::DiskSpeed;
 use workload::{Metric, Scale, Workload};
+
+use crate::error::Told;
 
 /// How long the measured side is watched while nobody asks anything of it.
 const IDLE: Duration = Duration::from_secs(10);
@@ -295,7 +297,8 @@ impl Places {
     fn inputs(&self, progress: Progress) -> Result<Inputs> {
         let folder = match &self.inputs {
             Some(folder) => std::path::absolute(folder)?,
-            None => cache_home().context("there is no home directory\nhint: name a folder with --inputs")?,
+            None => cache_home()
+                .ok_or_else(|| Told::refused("there is no home directory", "name a folder with --inputs"))?,
         };
         Ok(Inputs::kept_in(folder, self.repo.clone(), progress))
     }
@@ -324,7 +327,10 @@ fn chosen(workloads: Vec<Box<dyn Workload>>, wanted: &[String]) -> Result<Vec<Bo
                 .map(|metric| metric.name)
                 .collect::<Vec<_>>()
                 .join(", ");
-            bail!("there is no workload {name:?} here\nhint: choose from {names}");
+            return Err(Told::refused(
+                format!("there is no workload {name:?} here"),
+                format!("choose from {names}"),
+            ));
         }
     }
     let is_wanted = |metric: &Metric| wanted.is_empty() || wanted.iter().any(|name| name == metric.name);

@@ -38,11 +38,17 @@ const RESERVED: &[(&str, &[&str])] = &[
 const LINES_MAX: usize = 700;
 
 /// Names that say nothing of what is inside.
-const SAYS_NOTHING: &[&str] =
-    &["util", "utils", "common", "helper", "helpers", "misc", "manager", "types", "handler", "handlers"];
+const SAYS_NOTHING: &[&str] = &[
+    "util", "utils", "common", "helper", "helpers", "misc", "manager", "types", "handler", "handlers",
+];
 
 /// Macros that stand for work that is not done, spelled so that this file does not hold them.
-const UNDONE: &[&str] = &[concat!("to", "do!("), concat!("un", "implemented!("), concat!("db", "g!("), concat!("#[ig", "nore")];
+const UNDONE: &[&str] = &[
+    concat!("to", "do!("),
+    concat!("un", "implemented!("),
+    concat!("db", "g!("),
+    concat!("#[ig", "nore"),
+];
 
 #[test]
 fn a_room_names_only_rooms_on_lower_floors() {
@@ -51,7 +57,9 @@ fn a_room_names_only_rooms_on_lower_floors() {
         if room.name == GLASSHOUSE {
             continue;
         }
-        let floor = floors.get(room.name.as_str()).unwrap_or_else(|| panic!("{} is on no floor", room.name));
+        let floor = floors
+            .get(room.name.as_str())
+            .unwrap_or_else(|| panic!("{} is on no floor", room.name));
         for named in &room.names {
             if !named.crate_name.starts_with("tenure-") {
                 continue;
@@ -69,8 +77,14 @@ fn a_room_names_only_rooms_on_lower_floors() {
 fn core_knows_only_model_and_client_does_not_know_server() {
     let rooms = rooms();
     let names = |room: &str| {
-        let room = rooms.iter().find(|found| found.name == room).unwrap_or_else(|| panic!("there is no {room}"));
-        let own = room.names.iter().filter(|named| named.crate_name.starts_with("tenure-") && !named.only_in_tests);
+        let room = rooms
+            .iter()
+            .find(|found| found.name == room)
+            .unwrap_or_else(|| panic!("there is no {room}"));
+        let own = room
+            .names
+            .iter()
+            .filter(|named| named.crate_name.starts_with("tenure-") && !named.only_in_tests);
         own.map(|named| named.crate_name.as_str()).collect::<Vec<_>>()
     };
     assert_eq!(names("tenure-core"), ["tenure-model"]);
@@ -83,7 +97,11 @@ fn some_outside_crates_are_kept_to_the_rooms_that_need_them() {
         for named in room.names.iter().filter(|named| !named.only_in_tests) {
             let reserved = RESERVED.iter().find(|(outside, _)| *outside == named.crate_name);
             if let Some((outside, may)) = reserved {
-                assert!(may.contains(&room.name.as_str()), "{} may not name {outside}", room.name);
+                assert!(
+                    may.contains(&room.name.as_str()),
+                    "{} may not name {outside}",
+                    room.name
+                );
             }
         }
     }
@@ -94,11 +112,26 @@ fn a_file_is_one_concept_and_says_which() {
     for (path, text) in sources() {
         let shown = path.display();
         let lines = text.lines().count();
-        assert!(lines <= LINES_MAX, "{shown} has {lines} lines, more than {LINES_MAX}");
-        assert!(text.starts_with("//!"), "{shown} does not say what it is: its first line is no `//!`");
-        let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-        assert!(!SAYS_NOTHING.contains(&stem), "{shown}: the name says nothing of what is inside");
-        assert!(stem != "mod", "{shown}: a room's own file stands beside its folder");
+        assert!(
+            lines <= LINES_MAX,
+            "{shown} has {lines} lines, more than {LINES_MAX}"
+        );
+        assert!(
+            text.starts_with("//!"),
+            "{shown} does not say what it is: its first line is no `//!`"
+        );
+        let stem = path
+            .file_stem()
+            .and_then(|stem| stem.to_str())
+            .unwrap_or_default();
+        assert!(
+            !SAYS_NOTHING.contains(&stem),
+            "{shown}: the name says nothing of what is inside"
+        );
+        assert!(
+            stem != "mod",
+            "{shown}: a room's own file stands beside its folder"
+        );
     }
 }
 
@@ -126,11 +159,22 @@ fn rooms() -> Vec<Room> {
     let manifest = root().join("Cargo.toml");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args(["metadata", "--no-deps", "--offline", "--format-version", "1", "--manifest-path"])
+        .args([
+            "metadata",
+            "--no-deps",
+            "--offline",
+            "--format-version",
+            "1",
+            "--manifest-path",
+        ])
         .arg(&manifest)
         .output()
         .expect("cargo can be started");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo prints JSON");
     let text = |value: &Value| value.as_str().expect("a name is a string").to_owned();
     let list = |value: &Value| value.as_array().expect("a list").clone();
@@ -138,7 +182,10 @@ fn rooms() -> Vec<Room> {
         name: text(&package["name"]),
         names: list(&package["dependencies"])
             .iter()
-            .map(|named| Named { crate_name: text(&named["name"]), only_in_tests: named["kind"] == "dev" })
+            .map(|named| Named {
+                crate_name: text(&named["name"]),
+                only_in_tests: named["kind"] == "dev",
+            })
             .collect(),
     };
     list(&metadata["packages"]).into_iter().map(room).collect()

@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 use super::interrupt;
+use crate::error::Told;
 
 /// Returns a command whose git, if it is or runs one, sees no configuration but ours and always the same identity.
 pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
@@ -82,7 +83,10 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
 /// Refuses, naming the Debian package, unless `program` is installed.
 pub(crate) fn require(program: &str, package: &str) -> Result<()> {
     if find(program).is_none() {
-        bail!("`{program}` is not installed\nhint: apt-get install {package}");
+        return Err(Told::refused(
+            format!("`{program}` is not installed"),
+            format!("apt-get install {package}"),
+        ));
     }
     Ok(())
 }
@@ -120,6 +124,6 @@ mod tests {
     #[test]
     fn a_missing_program_names_its_package() {
         let refusal = require("no-such-program", "some-package").expect_err("it is not there");
-        assert!(refusal.to_string().contains("apt-get install some-package"));
+        assert!(crate::error::text(&refusal).contains("apt-get install some-package"));
     }
 }

@@ -13,12 +13,13 @@ use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use super::command::{command, require, run};
 use super::interrupt;
 use super::progress::Progress;
+use crate::error::Told;
 
 /// The folder that holds a run's disks and mounts; swept clean when dropped.
 #[derive(Debug)]
@@ -79,7 +80,7 @@ impl Disk {
         write_zeros(&backing, size, progress)?;
         // Sectors of the loop device are 512 bytes unless the file below cannot do direct I/O in those.
         let printed = run(command("losetup").args(["--find", "--show", "--direct-io=on"]).arg(&backing))
-            .context("no loop device could be set up\nhint: as root, with /dev/loop-control; or compare two directories with --side-a and --side-b")?;
+            .context("no loop device could be set up: it takes root, and /dev/loop-control (two directories can be compared without: --side-a, --side-b)")?;
         let device = PathBuf::from(String::from_utf8_lossy(&printed).trim());
         let mut disk = Disk {
             backing,
@@ -118,11 +119,16 @@ impl Disk {
 
     fn format(&self) -> Result<()> {
         let direct = fs::read_to_string(self.sys().join("loop/dio")).unwrap_or_default();
-        ensure!(
-            direct.trim() == "1",
-            "{} cannot do direct I/O, so a loop device over it would be cached twice\nhint: choose another place with --scratch (ext4, XFS and btrfs serve)",
-            self.backing.display()
-        );
+        if direct.trim() != "1" {
+            let what = format!(
+                "{} cannot do direct I/O, so a loop device over it would be cached twice",
+                self.backing.display()
+            );
+            return Err(Told::refused(
+                what,
+                "choose a place on ext4, XFS or btrfs with --scratch",
+            ));
+        }
         // As by default, but the tables that the kernel would otherwise go on initialising in the background, during
         // the first measurements, are written now.
         run(command("mkfs.ext4")
@@ -175,21 +181,23 @@ pub(crate) fn drop_kernel_caches() -> Result<()> {
 
 fn refuse_unless_possible(scratch: &Path, size: u64) -> Result<()> {
     if !rustix::process::geteuid().is_root() {
-        bail!(
-            "the local disk's file system is made on a loop device, which only root can set up\nhint: run it as root, or compare two directories with --side-a DIR --side-b DIR"
-        );
+        return Err(Told::refused(
+            "the local disk's file system is made on a loop device, which only root can set up",
+            "sudo tenure bench ..., or two directories as they are: --side-a DIR --side-b DIR",
+        ));
     }
     require("losetup", "util-linux mount")?;
     require("mkfs.ext4", "e2fsprogs")?;
     let file_system = rustix::fs::statvfs(scratch)?;
     let free = file_system.f_bavail * file_system.f_frsize;
-    ensure!(
-        free > size + size / 8,
-        "{} has {} MiB free, a disk of {} MiB does not fit\nhint: choose another place with --scratch, or a smaller --disk-size",
-        scratch.display(),
-        free >> 20,
-        size >> 20
-    );
+    if free < size + size / 8 {
+        let (at, free, size) = (scratch.display(), free >> 20, size >> 20);
+        let what = format!("{at} has {free} MiB free, a disk of {size} MiB does not fit");
+        return Err(Told::refused(
+            what,
+            "choose another place with --scratch, or a smaller --disk-size",
+        ));
+    }
     Ok(())
 }
 

@@ -8,7 +8,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
+
+use crate::error::Told;
 
 const BYTES_A_SECOND: u64 = 125_000_000;
 const REQUESTS_A_SECOND: u64 = 3_000;
@@ -32,9 +34,10 @@ impl Limit {
         if let Some(root) = v1_root(&mounts) {
             return Limit::by_throttle(&root, devices);
         }
-        bail!(
-            "this machine's kernel lets nobody limit a disk: neither cgroup v2's io controller nor v1's blkio is there\nhint: run without --limit-cloud"
-        )
+        Err(Told::refused(
+            "this machine's kernel lets nobody limit a disk: neither cgroup v2's io controller nor v1's blkio is there",
+            "run it without --limit-cloud",
+        ))
     }
 
     /// Says how the limit works here, for the report.

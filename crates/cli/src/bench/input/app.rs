@@ -40,7 +40,7 @@ impl App {
                 resolved(LOCK, &String::from_utf8_lossy(&registry))?,
             )?;
             run(npm_ci(&cache).arg("--prefer-online").current_dir(&app)).context(
-                "the packages could not be fetched\nhint: npm's registry must be reachable the first time",
+                "the packages could not be fetched; npm's registry must be reachable the first time",
             )?;
             step.now("keeping the installed tree as a tar".to_owned());
             let content = count(&app.join("node_modules"))?;

@@ -83,9 +83,7 @@ fn vendor(source: &Path) -> Result<()> {
     run(command("cargo")
         .args(["vendor", "--quiet", "--locked", "vendor"])
         .current_dir(source))
-    .context(
-        "the crates could not be fetched\nhint: the crates' registry must be reachable the first time",
-    )?;
+    .context("the crates could not be fetched; the crates' registry must be reachable the first time")?;
     // Import libraries of another system: hundreds of megabytes that no project commits.
     for entry in fs::read_dir(source.join("vendor"))? {
         let entry = entry?;
