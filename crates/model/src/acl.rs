@@ -54,7 +54,8 @@ pub struct Entry {
     pub id: u32,
 }
 
-/// A valid access control list: sorted, with owner, group and other, and a mask where a name needs one.
+/// A valid access control list: sorted by tag, with owner, group and other, and a mask where a name needs one
+/// (`posix_acl_valid` in the kernel's `fs/posix_acl.c`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acl {
     entries: Vec<Entry>,
@@ -90,7 +91,7 @@ impl Acl {
         value
     }
 
-    /// Returns the lines, sorted by tag and number.
+    /// Returns the lines, sorted by tag.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
@@ -131,10 +132,7 @@ impl Acl {
 
     fn is_valid(&self) -> bool {
         let count = |tag| self.entries.iter().filter(|entry| entry.tag == tag).count();
-        let sorted = self
-            .entries
-            .windows(2)
-            .all(|pair| (pair[0].tag, pair[0].id) < (pair[1].tag, pair[1].id));
+        let sorted = self.entries.is_sorted_by_key(|entry| entry.tag);
         let named = count(Tag::User) + count(Tag::Group) > 0;
         sorted
             && count(Tag::UserObj) == 1

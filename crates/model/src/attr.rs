@@ -106,6 +106,9 @@ impl Xattrs {
     /// `system.posix_acl_default`.
     pub const DEFAULT_ACL: u8 = 4;
 
+    /// Every bit that means something.
+    const ALL: u8 = Self::ANY | Self::ACCESS_ACL | Self::DEFAULT_ACL;
+
     /// Tells whether all of `bits` are set.
     pub fn has(self, bits: u8) -> bool {
         self.0 & bits == bits
@@ -164,10 +167,14 @@ impl Codec for Attr {
         if st_mode & !(MODE_KIND | MODE_BITS) != 0 {
             return Err(malformed("mode"));
         }
+        let xattrs = Xattrs(input.byte()?);
+        if xattrs.0 & !Xattrs::ALL != 0 {
+            return Err(malformed("kinds of extended attributes"));
+        }
         Ok(Self {
             kind,
             mode: st_mode & MODE_BITS,
-            xattrs: Xattrs(input.byte()?),
+            xattrs,
             nlink: input.number()?,
             uid: input.number()?,
             gid: input.number()?,

@@ -3,6 +3,7 @@
 use crate::codec::{Codec, Malformed, Reader, malformed, put_bytes, put_list, put_varint};
 use crate::extent::Address;
 use crate::id::{BranchId, Digest, Epoch, SessionId};
+use crate::limits::CHUNK_LEN_MAX;
 
 /// The ops of one holder since its last batch, and where the chunks that they name are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +31,7 @@ pub struct ChunkPlace {
     pub at: Address,
     /// First byte in the pack.
     pub offset: u64,
-    /// Number of bytes.
+    /// Number of bytes; 1 to `CHUNK_LEN_MAX`.
     pub len: u32,
     /// The bytes themselves where the pack did not hold them durably yet when the batch was shipped.
     pub inline: Option<Box<[u8]>>,
@@ -52,10 +53,14 @@ impl Codec for ChunkPlace {
 
     fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
         let (at, offset, len) = (Address::read(input)?, input.varint()?, input.number::<u32>()?);
-        let inline = match input.byte()? {
-            0 => None,
-            1 => Some(input.take(len as usize)?.into()),
-            _ => return Err(malformed("chunk place")),
+        let is_chunk = (1..=CHUNK_LEN_MAX).contains(&(len as usize));
+        if !is_chunk || offset.checked_add(u64::from(len)).is_none() {
+            return Err(malformed("chunk place"));
+        }
+        let inline = if input.flag()? {
+            Some(input.take(len as usize)?.into())
+        } else {
+            None
         };
         Ok(Self {
             at,

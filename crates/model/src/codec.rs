@@ -1,6 +1,7 @@
 //! How values become bytes: LEB128 varints, length-prefixed byte strings, fixed digests.
 //!
-//! Invariant: `T::read(T::written(x)) == x`, and no input makes a reader panic or allocate more than the input holds.
+//! Invariant: `T::read(T::written(x)) == x`; a value has one writing, so what a reader takes is what would be written;
+//! and no input makes a reader panic or allocate more than the input is worth.
 
 use crate::id::Digest;
 use thiserror::Error;
@@ -116,13 +117,13 @@ impl<'a> Reader<'a> {
         Ok(self.take(1)?[0])
     }
 
-    /// Takes a varint.
+    /// Takes a varint; refuses one that is longer than it need be.
     pub fn varint(&mut self) -> Result<u64, Malformed> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
             let part = u64::from(byte & 0x7f);
-            if shift == 63 && part > 1 {
+            if shift == 63 && part > 1 || shift > 0 && byte == 0 {
                 break;
             }
             value |= part << shift;
@@ -155,6 +156,15 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(self.bytes()?).map_err(|_| malformed("text"))
     }
 
+    /// Takes a byte that says yes or no.
+    pub fn flag(&mut self) -> Result<bool, Malformed> {
+        match self.byte()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(malformed("flag")),
+        }
+    }
+
     /// Takes a digest.
     pub fn digest(&mut self) -> Result<Digest, Malformed> {
         Ok(Digest(self.take(32)?.try_into().expect("32 bytes were taken")))
@@ -172,10 +182,10 @@ impl<'a> Reader<'a> {
 
     /// Takes a presence byte and a value.
     pub fn option<T: Codec>(&mut self) -> Result<Option<T>, Malformed> {
-        match self.byte()? {
-            0 => Ok(None),
-            1 => T::read(self).map(Some),
-            _ => Err(malformed("option")),
+        if self.flag()? {
+            T::read(self).map(Some)
+        } else {
+            Ok(None)
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::codec::{Codec, Malformed, Reader, malformed, put_bytes, put_varint};
 use crate::id::{Digest, PackNumber};
+use crate::limits::{CHUNK_LEN_MAX, INLINE_LEN_MAX};
 
 /// Where an immutable chunk or page rests: a pack, and what it is called in there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,7 +36,7 @@ pub enum Extent {
         at: Address,
         /// First byte used of the chunk.
         start: u32,
-        /// Number of bytes used of it; at least 1.
+        /// Number of bytes used of it; at least 1, and no chunk is longer than `CHUNK_LEN_MAX`.
         len: u32,
     },
     /// The bytes themselves; 1 to `INLINE_LEN_MAX`.
@@ -54,6 +55,15 @@ impl Extent {
     /// Tells whether it covers nothing, which no stored extent does.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Tells whether it is neither empty nor longer than its kind may be.
+    fn is_valid(&self) -> bool {
+        let (start, max) = match self {
+            Extent::Chunk { start, .. } => (u64::from(*start), CHUNK_LEN_MAX),
+            Extent::Inline(_) => (0, INLINE_LEN_MAX),
+        };
+        !self.is_empty() && start + self.len() <= max as u64
     }
 
     /// Returns the part that begins `from` bytes in and is `len` bytes long; both lie within.
@@ -102,10 +112,10 @@ impl Codec for Extent {
             }
             _ => return Err(malformed("extent")),
         };
-        if extent.is_empty() {
-            Err(malformed("extent"))
-        } else {
+        if extent.is_valid() {
             Ok(extent)
+        } else {
+            Err(malformed("extent"))
         }
     }
 }

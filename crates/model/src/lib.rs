@@ -24,4 +24,4 @@ pub use id::{BranchId, Digest, Epoch, Ino, InoRange, PackNumber, Seq, SessionId}
 pub use name::{BranchName, CheckpointName, DriveName, Name, Ref, XattrName};
 pub use op::{NewNode, Op, RenameMode, XattrMode};
 pub use record::Record;
-pub use time::Timestamp;
+pub use time::{Clock, Timestamp};

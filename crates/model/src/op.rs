@@ -1,6 +1,6 @@
 //! What may be asked of a branch. An op carries everything that is not in the tree: time, inode numbers, contents' addresses.
 
-use crate::attr::{AttrChange, Kind};
+use crate::attr::{AttrChange, Kind, MODE_BITS, MODE_KIND};
 use crate::codec::{Codec, Malformed, Reader, malformed, put_bytes, put_list, put_option, put_varint};
 use crate::extent::Piece;
 use crate::id::Ino;
@@ -250,7 +250,7 @@ impl Codec for XattrName {
 
 impl Codec for NewNode {
     fn write(&self, out: &mut Vec<u8>) {
-        put_varint(out, u64::from(self.kind as u32 | self.mode));
+        put_varint(out, u64::from(self.kind as u32 | self.mode & MODE_BITS));
         for number in [self.umask, self.uid, self.gid, self.rdev] {
             put_varint(out, u64::from(number));
         }
@@ -259,9 +259,12 @@ impl Codec for NewNode {
 
     fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
         let st_mode: u32 = input.number()?;
+        if st_mode & !(MODE_KIND | MODE_BITS) != 0 {
+            return Err(malformed("mode"));
+        }
         Ok(Self {
-            kind: Kind::of(st_mode).ok_or(malformed("kind"))?,
-            mode: st_mode & crate::attr::MODE_BITS,
+            kind: Kind::of(st_mode).ok_or(malformed("mode"))?,
+            mode: st_mode & MODE_BITS,
             umask: input.number()?,
             uid: input.number()?,
             gid: input.number()?,

@@ -141,7 +141,12 @@ impl Codec for Record {
                 put_numbers(out, [u64::from(*uid), u64::from(*gid)]);
                 time.write(out);
             }
-            Record::SessionOpened { session, who, hosted, time } => {
+            Record::SessionOpened {
+                session,
+                who,
+                hosted,
+                time,
+            } => {
                 out.push(2);
                 put_varint(out, session.0);
                 put_bytes(out, who.as_bytes());
@@ -213,7 +218,7 @@ impl Codec for Record {
             2 => Record::SessionOpened {
                 session: SessionId(input.varint()?),
                 who: input.text()?.to_owned(),
-                hosted: input.byte()? != 0,
+                hosted: input.flag()?,
                 time: Timestamp::read(input)?,
             },
             3 => Record::SessionClosed {

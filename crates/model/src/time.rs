@@ -18,3 +18,12 @@ impl Timestamp {
         }
     }
 }
+
+/// Where time comes from. The one real clock is the command's; tests and the simulator bring their own.
+pub trait Clock: Send + Sync {
+    /// Returns the time of day, for what files carry.
+    fn now(&self) -> Timestamp;
+
+    /// Returns the time since some moment, on a clock that never goes back and also counts sleep.
+    fn elapsed(&self) -> std::time::Duration;
+}
