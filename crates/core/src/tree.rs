@@ -15,9 +15,13 @@ mod edit;
 mod entries;
 mod evict;
 mod fold;
+mod lengths;
 mod memory;
 mod page;
+mod prefix;
 mod read;
+mod runs;
+mod slot;
 
 pub use check::{Depth, Pages};
 pub use evict::Hand;
@@ -27,6 +31,7 @@ pub use page::Missing;
 use edit::{Act, Step};
 use entries::{Entries, PAGE_LEN_MAX};
 use page::{Body, LEAF, Page};
+use std::fmt;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 use tenure_model::Address;
@@ -104,7 +109,7 @@ impl Tree {
             }
             Err(at) => {
                 entries.insert(at, key, value);
-                Step::Grown
+                Step::Grown(at)
             }
         })?;
         Ok(was_there)
@@ -182,6 +187,15 @@ impl Tree {
     }
 }
 
+impl fmt::Debug for Tree {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.address() {
+            Some(at) => write!(f, "Tree({at:?})"),
+            None => f.write_str("Tree(dirty)"),
+        }
+    }
+}
+
 impl Default for Tree {
     fn default() -> Self {
         Self::new()
@@ -197,7 +211,7 @@ fn replace(entries: &mut Entries, at: usize, value: &[u8]) -> Step {
     let step = if value.len() < old.len() {
         Step::Shrunk
     } else {
-        Step::Grown
+        Step::Grown(at)
     };
     entries.replace(at, value);
     step

@@ -2,14 +2,15 @@
 //!
 //! ```text
 //! leaf    0x11, prefix, entry*                 entry   rest_len, value_len (varints), rest of key, value
-//! branch  0x12, prefix, level (u8), address,   prefix  len (u8, at most 127), bytes that all keys begin with
+//! branch  0x12, prefix, level (u8), address,   prefix  len (u8, at most 23), bytes that all keys begin with
 //!         (rest_len (varint), rest of separator, address)*
 //! ```
 //!
 //! Equal contents are equal bytes: the prefix is the longest, varints the shortest, keys strictly ascend. The reader
 //! refuses everything else and never panics, since these bytes come from a bucket.
 
-use super::entries::{Entries, read_length, read_shortest};
+use super::entries::Entries;
+use super::lengths::{read_length, read_shortest};
 use super::memory::Memory;
 use super::page::{BRANCH, Body, Branch, LEAF, Page};
 use tenure_model::codec::{Codec, Malformed, Reader, malformed, put_bytes};
@@ -33,7 +34,7 @@ pub(super) fn encode<'a>(body: &'a Body, scratch: &'a mut Vec<u8>) -> &'a [u8] {
 fn encode_branch(branch: &Branch, out: &mut Vec<u8>) {
     let separators = &branch.separators;
     out.push(BRANCH);
-    out.push(u8::try_from(separators.prefix().len()).expect("a prefix is at most 127 bytes"));
+    out.push(u8::try_from(separators.prefix().len()).expect("a prefix is at most 23 bytes"));
     out.extend_from_slice(separators.prefix());
     out.push(branch.level);
     for (at, child) in branch.children.iter().enumerate() {
@@ -56,7 +57,6 @@ pub(super) fn decode(bytes: &[u8], level: Option<u8>, memory: &Memory) -> Result
     };
     match level {
         Some(level) if level != body.level() => Err(malformed("level of a page")),
-        Some(_) if body.is_empty() => Err(malformed("page: it is empty")),
         _ => Ok(body),
     }
 }

@@ -6,6 +6,7 @@
 
 use super::entries::Entries;
 use super::page::{BRANCH, Body, Branch, Missing, Page};
+use super::read::Visit;
 use std::cmp::Ordering;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -123,10 +124,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Enters the page where it stands, or tells the entry there and passes it.
-    fn advance(
-        &mut self,
-        tell: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<ControlFlow<()>, Missing> {
+    fn advance(&mut self, tell: &mut Visit<'_>) -> Result<ControlFlow<()>, Missing> {
         let told = match self.place() {
             Place::Page(page, _) => {
                 let body = page.read()?.clone();

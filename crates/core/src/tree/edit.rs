@@ -4,9 +4,10 @@
 //! Invariant: a page loses its address only when its content, or that of a page below it, has changed; when a page is
 //! missing nothing has changed yet, because the one entry is the last thing that is reached.
 
-use super::entries::{Entries, PAGE_LEN_MAX, separator};
+use super::entries::{Entries, PAGE_LEN_MAX};
 use super::memory::Memory;
 use super::page::{BRANCH, Body, Branch, LEAF, MERGED_LEN_MAX, Missing, PAGE_LEN_MIN, Page};
+use super::prefix::separator;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -14,13 +15,16 @@ use std::sync::Arc;
 pub(super) enum Step {
     /// Nothing.
     Kept,
-    /// One is new or larger.
-    Grown,
+    /// This one is new or larger.
+    Grown(usize),
     /// One is gone or smaller.
     Shrunk,
     /// They are full and stay as they are; a new leaf with this entry follows them.
     Beyond(Entries),
 }
+
+/// No newest entry or child.
+const NONE: usize = usize::MAX;
 
 /// Changes the entries of the leaf where the key is (`Ok`) or would be (`Err`).
 pub(super) type Act<'a> = dyn FnMut(&mut Entries, Result<usize, usize>) -> Step + 'a;
@@ -79,10 +83,10 @@ fn step_effect(entries: &mut Entries, step: Step, memory: &Memory) -> Effect {
                 ..Effect::default()
             }
         }
-        Step::Grown => Effect {
+        Step::Grown(newest) => Effect {
             changed: true,
             low: false,
-            next: split_leaf(entries, memory),
+            next: split_leaf(entries, newest, memory),
         },
         Step::Shrunk => Effect {
             changed: true,
@@ -92,18 +96,18 @@ fn step_effect(entries: &mut Entries, step: Step, memory: &Memory) -> Effect {
     }
 }
 
-/// Cuts entries that are too large for a page into several, as even as can be; an entry larger than a page is alone.
-fn split_leaf(entries: &mut Entries, memory: &Memory) -> Vec<(Box<[u8]>, Arc<Page>)> {
+/// Cuts entries that became too large for a page with `newest` into several; an entry larger than a page is alone.
+fn split_leaf(entries: &mut Entries, newest: usize, memory: &Memory) -> Vec<(Box<[u8]>, Arc<Page>)> {
     let mut next = Vec::new();
     if entries.bytes().len() <= PAGE_LEN_MAX || entries.len() < 2 {
         return next;
     }
-    let middle = entries.middle();
-    let mut right = entries.range(middle..entries.len());
-    *entries = entries.range(0..middle);
-    let between = separator(&entries.key(middle - 1), &right.key(0));
-    next.append(&mut split_leaf(entries, memory));
-    let mut behind = split_leaf(&mut right, memory);
+    let cut = entries.cut(newest);
+    let mut right = entries.range(cut..entries.len());
+    *entries = entries.range(0..cut);
+    let between = separator(&entries.key(cut - 1), &right.key(0));
+    next.append(&mut split_leaf(entries, NONE, memory));
+    let mut behind = split_leaf(&mut right, NONE, memory);
     next.push((between, Page::new(Body::Leaf(right), memory)));
     next.append(&mut behind);
     next
@@ -120,7 +124,7 @@ pub(super) fn grow(root: &mut Arc<Page>, mut next: Vec<(Box<[u8]>, Arc<Page>)>) 
             children: vec![root.clone()],
         };
         branch.link(1, next);
-        next = branch.split(1, &memory);
+        next = branch.split(NONE, &memory);
         *root = Page::new(Body::Branch(branch), &memory);
     }
 }
@@ -181,23 +185,33 @@ impl Branch {
         self.separators.remove(from..to);
     }
 
-    /// Cuts a branch that is too large in two; `newest` is the child that came last. A branch that grows at its right
-    /// end stays full. Fewer than four children are never cut, however long the separators.
+    /// Cuts a branch that became too large with child `newest` into several. A branch that grows at its right end, or by a
+    /// run of children, stays full. Fewer than four children are never cut, however long the separators.
     fn split(&mut self, newest: usize, memory: &Memory) -> Vec<(Box<[u8]>, Arc<Page>)> {
-        let count = self.children.len();
+        let (mut next, count) = (Vec::new(), self.children.len());
         if self.size() <= PAGE_LEN_MAX || count < 4 {
-            return Vec::new();
+            return next;
         }
-        let middle = if newest == count - 1 { count - 1 } else { count / 2 };
-        let between = self.separators.key(middle - 1).into();
-        let right = Branch {
-            level: self.level,
-            separators: self.separators.range(middle..count - 1),
-            children: self.children.split_off(middle),
+        let cut = if newest == count - 1 {
+            newest
+        } else if newest != NONE && self.separators.is_in_run(newest - 1) {
+            newest + 1
+        } else {
+            count / 2
         };
-        self.separators = self.separators.range(0..middle - 1);
+        let between = self.separators.key(cut - 1).into();
+        let mut right = Branch {
+            level: self.level,
+            separators: self.separators.range(cut..count - 1),
+            children: self.children.split_off(cut),
+        };
+        self.separators = self.separators.range(0..cut - 1);
         self.children.shrink_to_fit();
-        vec![(between, Page::new(Body::Branch(right), memory))]
+        next.append(&mut self.split(NONE, memory));
+        let mut behind = right.split(NONE, memory);
+        next.push((between, Page::new(Body::Branch(right), memory)));
+        next.append(&mut behind);
+        next
     }
 
     /// Unlinks child `at` if it is empty, or merges it with a neighbour that is in memory if both are small enough.

@@ -7,28 +7,29 @@
 //! Invariant: keys strictly ascend, and the prefix is the longest that all keys share (at most `PREFIX_LEN_MAX`;
 //! nothing when there is no key). So equal entries are equal bytes, whatever history made them.
 
+use super::lengths::{Lengths, read_length};
+use super::prefix::{PREFIX_LEN_MAX, Prefix, shared};
+use super::runs::Runs;
+use super::slot::{Slot, rank};
 use std::cmp::Ordering;
 use std::ops::Range;
 use tenure_model::codec::{Malformed, Reader, malformed};
 
 /// Bytes that a page holds before it is split, unless a single entry is larger.
 pub(super) const PAGE_LEN_MAX: usize = 4096;
-/// Bytes of the shared prefix: its length is one byte.
-const PREFIX_LEN_MAX: usize = 127;
 /// Bytes before the prefix: the kind and the prefix's length.
 const HEAD_LEN: usize = 2;
 /// The smallest buffer worth allocating.
 const CAPACITY_MIN: usize = 256;
-/// Hints that are compared one after the other, which the compiler does several at a time.
-const RANK_RUN: usize = 64;
 
 /// Sorted entries in one buffer.
 #[derive(Clone, Debug)]
 pub(super) struct Entries {
     /// Kind, length of the prefix, prefix, entries.
     bytes: Vec<u8>,
-    /// All hints, then all offsets.
-    index: Vec<u32>,
+    prefix: Prefix,
+    index: Vec<Slot>,
+    runs: Runs,
 }
 
 impl Entries {
@@ -46,16 +47,21 @@ impl Entries {
 
     fn with_prefix(kind: u8, prefix: &[u8], capacity: usize, count: usize) -> Self {
         let mut bytes = Vec::with_capacity(capacity);
-        bytes.push(kind);
-        bytes.push(u8::try_from(prefix.len()).expect("a prefix is at most 127 bytes"));
-        bytes.extend_from_slice(prefix);
-        let index = Vec::with_capacity(2 * count);
-        Self { bytes, index }
+        let prefix = Prefix::new(prefix);
+        bytes.extend_from_slice(&[kind, prefix.len()]);
+        bytes.extend_from_slice(prefix.bytes());
+        let index = Vec::with_capacity(count);
+        Self {
+            bytes,
+            prefix,
+            index,
+            runs: Runs::NONE,
+        }
     }
 
     /// Returns how many entries there are.
     pub(super) fn len(&self) -> usize {
-        self.index.len() / 2
+        self.index.len()
     }
 
     /// Returns the buffer: the bytes that are written.
@@ -65,7 +71,7 @@ impl Entries {
 
     /// Returns the bytes allocated.
     pub(super) fn heap(&self) -> usize {
-        self.bytes.capacity() + self.index.capacity() * size_of::<u32>()
+        self.bytes.capacity() + self.index.capacity() * size_of::<Slot>()
     }
 
     /// Gives back what is allocated beyond need.
@@ -76,16 +82,16 @@ impl Entries {
 
     /// Returns what all keys begin with.
     pub(super) fn prefix(&self) -> &[u8] {
-        &self.bytes[HEAD_LEN..self.start()]
+        self.prefix.bytes()
     }
 
     /// Returns where the first entry begins.
     fn start(&self) -> usize {
-        HEAD_LEN + usize::from(self.bytes[1])
+        HEAD_LEN + self.prefix().len()
     }
 
     fn offset(&self, at: usize) -> usize {
-        self.index[self.len() + at] as usize
+        self.index[at].offset as usize
     }
 
     /// Returns where entry `at` begins, or where the next entry would.
@@ -106,13 +112,8 @@ impl Entries {
     /// Returns where in the buffer the rest of a key is, and where the value behind it ends.
     fn spans(&self, at: usize) -> (Range<usize>, usize) {
         let from = self.offset(at);
-        let bytes = &self.bytes[from..];
-        let (key_len, value_len, head_len) = if bytes[0] < 0x80 && bytes[1] < 0x80 {
-            (usize::from(bytes[0]), usize::from(bytes[1]), 2)
-        } else {
-            long_lengths(bytes)
-        };
-        let key = from + head_len;
+        let (lengths_len, key_len, value_len) = Lengths::read(&self.bytes[from..]);
+        let key = from + lengths_len;
         (key..key + key_len, key + key_len + value_len)
     }
 
@@ -146,9 +147,8 @@ impl Entries {
         let Some(rest) = key.strip_prefix(prefix) else {
             return Err(if key < prefix { 0 } else { self.len() });
         };
-        let (hints, wanted) = (&self.index[..self.len()], hint(rest));
-        let mut low = rank(hints, wanted);
-        let mut high = low + hints[low..].iter().take_while(|hint| **hint == wanted).count();
+        let alike = rank(&self.index, rest);
+        let (mut low, mut high) = (alike.start, alike.end);
         while low < high {
             let middle = low.midpoint(high);
             match self.rest(middle).cmp(rest) {
@@ -170,7 +170,7 @@ impl Entries {
     pub(super) fn insert(&mut self, at: usize, key: &[u8], value: &[u8]) {
         self.fit_prefix(key);
         let rest = &key[self.prefix().len()..];
-        let (count, from) = (self.len(), self.edge(at));
+        let from = self.edge(at);
         let lengths = Lengths::of(rest.len(), value.len());
         let lengths = lengths.bytes();
         let len = lengths.len() + rest.len() + value.len();
@@ -180,9 +180,9 @@ impl Entries {
         let (key_part, value_part) = tail.split_at_mut(rest.len());
         key_part.copy_from_slice(rest);
         value_part.copy_from_slice(value);
-        self.index.insert(at, hint(rest));
-        self.index.insert(count + 1 + at, short(from));
+        self.index.insert(at, Slot::new(rest, from));
         self.shift(at + 1, len.cast_signed());
+        self.runs.note(at);
     }
 
     /// Puts `value` in place of the value of entry `at`.
@@ -204,6 +204,7 @@ impl Entries {
         self.bytes.copy_within(key.clone(), from + lengths.len());
         if new_len < old_len {
             self.bytes.drain(from + new_len..end);
+            self.trim();
         }
         self.bytes[from..from + lengths.len()].copy_from_slice(lengths);
         self.bytes[from + new_len - value.len()..from + new_len].copy_from_slice(value);
@@ -218,9 +219,10 @@ impl Entries {
         let count = self.len();
         let (from, to) = (self.edge(range.start), self.edge(range.end));
         self.bytes.drain(from..to);
-        self.index.drain(count + range.start..count + range.end);
         self.index.drain(range.clone());
         self.shift(range.start, -(to - from).cast_signed());
+        self.runs = Runs::NONE;
+        self.trim();
         if range.start == 0 || range.end == count {
             self.stretch_prefix();
         }
@@ -235,7 +237,8 @@ impl Entries {
         let prefix = &self.key(range.start)[..self.shared_len(range.clone())];
         let capacity = prefix.len() + HEAD_LEN + self.edge(range.end) - self.edge(range.start);
         let mut entries = Self::with_prefix(kind, prefix, capacity, range.len());
-        entries.extend(self, range);
+        entries.extend(self, range.clone());
+        entries.runs = self.runs.within(range);
         entries
     }
 
@@ -263,37 +266,46 @@ impl Entries {
         entries
     }
 
-    /// Returns where the second of two halves would begin: at least one entry is on each side.
-    pub(super) fn middle(&self) -> usize {
+    /// Returns where to cut entries that became too many with `newest`: at least one is on each side. Behind the newest
+    /// if it continues a run of inserts, so that the run leaves full pages behind; in the middle otherwise.
+    pub(super) fn cut(&self, newest: usize) -> usize {
+        let last = self.len() - 1;
+        if self.runs.is_latest(newest) && newest > 0 {
+            return if self.edge(newest + 1) <= PAGE_LEN_MAX {
+                (newest + 1).min(last)
+            } else {
+                newest
+            };
+        }
         let half = self.start().midpoint(self.bytes.len());
-        let offsets = &self.index[self.len()..];
-        offsets
-            .partition_point(|offset| (*offset as usize) < half)
-            .clamp(1, self.len() - 1)
+        let middle = self.index.partition_point(|slot| (slot.offset as usize) < half);
+        middle.clamp(1, last)
+    }
+
+    /// Tells whether the entry at `at` is the latest of a run of inserts, each behind the one before.
+    pub(super) fn is_in_run(&self, at: usize) -> bool {
+        self.runs.is_latest(at)
     }
 
     /// Reads a buffer that is all of a leaf, and checks the order of its keys.
     pub(super) fn parsed(bytes: &[u8]) -> Result<Self, Malformed> {
+        u32::try_from(bytes.len()).map_err(|_| malformed("page length"))?;
         let mut input = Reader::new(bytes);
-        let kind = input.byte()?;
-        let prefix = read_prefix(&mut input)?;
+        input.byte()?;
+        let prefix = Prefix::read(&mut input)?;
         let mut index = Vec::new();
-        let mut offsets = Vec::new();
         while !input.is_empty() {
-            let offset =
-                u32::try_from(bytes.len() - input.remaining()).map_err(|_| malformed("page length"))?;
-            let key_len = read_length(&mut input)?;
-            let value_len = read_length(&mut input)?;
-            index.push(hint(input.take(key_len)?));
+            let offset = bytes.len() - input.remaining();
+            let (key_len, value_len) = (read_length(&mut input)?, read_length(&mut input)?);
+            index.push(Slot::new(input.take(key_len)?, offset));
             input.take(value_len)?;
-            offsets.push(offset);
         }
-        index.append(&mut offsets);
         index.shrink_to_fit();
-        debug_assert_eq!(bytes[..HEAD_LEN], [kind, prefix.len() as u8]);
         let entries = Self {
             bytes: bytes.to_vec(),
+            prefix,
             index,
+            runs: Runs::NONE,
         };
         entries.verified()
     }
@@ -316,7 +328,7 @@ impl Entries {
 
     /// Reads a prefix and returns no entries with it; only `push` and then `verified` may follow.
     pub(super) fn begin(kind: u8, input: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self::with_prefix(kind, read_prefix(input)?, 0, 0))
+        Ok(Self::with_prefix(kind, Prefix::read(input)?.bytes(), 0, 0))
     }
 
     /// Adds an entry behind the last one, its key given without the prefix.
@@ -341,10 +353,8 @@ impl Entries {
         let key_from = self.bytes.len();
         self.bytes.extend_from_slice(rest);
         self.bytes.extend_from_slice(tail);
-        let hint = hint(&self.bytes[key_from..]);
+        self.index.push(Slot::new(&self.bytes[key_from..], from));
         self.bytes.extend_from_slice(value);
-        self.index.insert(self.len(), hint);
-        self.index.push(short(from));
     }
 
     /// Adds the entries of `other` in `range`, which all begin with this prefix, behind the last one.
@@ -377,6 +387,7 @@ impl Entries {
             let capacity = self.bytes.capacity() + self.len() * (self.prefix().len() - prefix_len);
             let mut fitted = Self::with_prefix(kind, &self.prefix()[..prefix_len], capacity, self.len() + 1);
             fitted.extend(self, 0..self.len());
+            fitted.runs = self.runs;
             *self = fitted;
         }
     }
@@ -401,121 +412,18 @@ impl Entries {
         self.bytes.copy_within(from..old, from + len);
     }
 
+    /// Gives back what a large entry took that is gone.
+    fn trim(&mut self) {
+        if self.bytes.capacity() > PAGE_LEN_MAX {
+            self.bytes.shrink_to(PAGE_LEN_MAX);
+        }
+    }
+
     /// Moves the offsets of the entries from `at` on.
     fn shift(&mut self, at: usize, by: isize) {
         let by = by as i32;
-        let from = self.len() + at;
-        for offset in &mut self.index[from..] {
-            *offset = offset.wrapping_add_signed(by);
+        for slot in &mut self.index[at..] {
+            slot.offset = slot.offset.wrapping_add_signed(by);
         }
     }
-}
-
-/// Returns the shortest key that is greater than `left` and not greater than `right`.
-pub(super) fn separator(left: &[u8], right: &[u8]) -> Box<[u8]> {
-    right[..shared(left, right) + 1].into()
-}
-
-/// Returns how many bytes both begin with.
-fn shared(left: &[u8], right: &[u8]) -> usize {
-    left.iter()
-        .zip(right)
-        .take_while(|(left, right)| left == right)
-        .count()
-}
-
-/// Returns the first four bytes as a number that sorts as they do.
-fn hint(rest: &[u8]) -> u32 {
-    if let Some(front) = rest.first_chunk() {
-        return u32::from_be_bytes(*front);
-    }
-    let mut front = [0; 4];
-    front[..rest.len()].copy_from_slice(rest);
-    u32::from_be_bytes(front)
-}
-
-/// Returns how many of the sorted hints are less than `wanted`.
-fn rank(mut hints: &[u32], wanted: u32) -> usize {
-    let mut below = 0;
-    while hints.len() > RANK_RUN {
-        let middle = hints.len() / 2;
-        if hints[middle] < wanted {
-            below += middle + 1;
-            hints = &hints[middle + 1..];
-        } else {
-            hints = &hints[..middle];
-        }
-    }
-    let run: u32 = hints.iter().map(|hint| u32::from(*hint < wanted)).sum();
-    below + run as usize
-}
-
-/// Returns an offset as it stands in the index.
-fn short(offset: usize) -> u32 {
-    u32::try_from(offset).expect("a page is shorter than 4 GiB")
-}
-
-/// The two lengths that stand before an entry, as varints.
-struct Lengths {
-    bytes: [u8; 20],
-    len: usize,
-}
-
-impl Lengths {
-    fn of(key: usize, value: usize) -> Self {
-        let mut lengths = Self {
-            bytes: [0; 20],
-            len: 0,
-        };
-        lengths.put(key);
-        lengths.put(value);
-        lengths
-    }
-
-    fn put(&mut self, mut length: usize) {
-        while length >= 0x80 {
-            self.bytes[self.len] = length as u8 | 0x80;
-            self.len += 1;
-            length >>= 7;
-        }
-        self.bytes[self.len] = length as u8;
-        self.len += 1;
-    }
-
-    fn bytes(&self) -> &[u8] {
-        &self.bytes[..self.len]
-    }
-}
-
-/// Returns the two lengths before an entry, and how many bytes they take.
-fn long_lengths(bytes: &[u8]) -> (usize, usize, usize) {
-    let mut input = Reader::new(bytes);
-    let lengths = input.number().and_then(|key| Ok((key, input.number()?)));
-    let (key, value) = lengths.expect("an entry's lengths were written by push or checked by parsed");
-    (key, value, bytes.len() - input.remaining())
-}
-
-fn read_prefix<'a>(input: &mut Reader<'a>) -> Result<&'a [u8], Malformed> {
-    let len = usize::from(input.byte()?);
-    if len > PREFIX_LEN_MAX {
-        return Err(malformed("prefix of a page"));
-    }
-    input.take(len)
-}
-
-/// Reads a varint that is as short as it can be.
-pub(super) fn read_shortest(input: &mut Reader<'_>) -> Result<u64, Malformed> {
-    let before = input.remaining();
-    let value = input.varint()?;
-    let bits = u64::BITS - (value | 1).leading_zeros();
-    if bits.div_ceil(7) as usize == before - input.remaining() {
-        Ok(value)
-    } else {
-        Err(malformed("shortest varint"))
-    }
-}
-
-/// Reads a length that is as short as it can be.
-pub(super) fn read_length(input: &mut Reader<'_>) -> Result<usize, Malformed> {
-    usize::try_from(read_shortest(input)?).map_err(|_| malformed("length"))
 }

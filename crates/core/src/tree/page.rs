@@ -31,12 +31,12 @@ pub(super) const MERGED_LEN_MAX: usize = PAGE_LEN_MAX / 4 * 3;
 /// A leaf or a branch, in memory or not.
 #[repr(C)]
 pub(super) struct Page {
-    /// Absent only while `stored` says where to load it from.
-    body: RwLock<Option<Body>>,
     /// Whether it was read since an evictor last looked.
     touched: AtomicBool,
     /// How far above the leaves it must be; unknown for the root of a stored tree.
     level: Option<u8>,
+    /// Absent only while `stored` says where to load it from.
+    body: RwLock<Option<Body>>,
     /// Where its bytes rest; unset while it is dirty.
     stored: OnceLock<Address>,
     memory: Memory,

@@ -7,6 +7,9 @@ use super::page::{Body, Branch, Missing, Page};
 use std::ops::{Bound, ControlFlow, Range};
 use std::sync::Arc;
 
+/// Is told a key and its value, and says whether to go on.
+pub(super) type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
+
 /// Reads the value of `key`.
 pub(super) fn get<R>(
     edge: &Arc<Page>,
@@ -51,7 +54,7 @@ pub(super) fn scan(
     edge: &Arc<Page>,
     (from, to): (Bound<&[u8]>, Bound<&[u8]>),
     key: &mut Vec<u8>,
-    visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    visit: &mut Visit<'_>,
 ) -> Result<ControlFlow<()>, Missing> {
     match &*edge.read()? {
         Body::Leaf(entries) => {

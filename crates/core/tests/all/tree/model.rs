@@ -48,7 +48,7 @@ fn key() -> impl Strategy<Value = Key> {
     prop_oneof![
         6 => (0u16..2000).prop_map(number_key),
         2 => prop::collection::vec(0u8..3, 0..6),
-        1 => (0u8..3, 100usize..300).prop_map(|(byte, len)| vec![byte; len]),
+        1 => (0u8..3, prop_oneof![4 => 100usize..300, 1 => Just(5000usize)]).prop_map(|(byte, len)| vec![byte; len]),
         1 => prop::collection::vec(any::<u8>(), 0..12),
     ]
     .prop_map(Key)

@@ -2,7 +2,7 @@
 
 use super::shelf::{Numbers, Shelf};
 use std::ops::{Bound, ControlFlow};
-use tenure_core::tree::{Depth, Memory, Tree};
+use tenure_core::tree::{Depth, Hand, Memory, Tree};
 
 fn key(number: u32) -> Vec<u8> {
     [b"\0\0\0\0key".as_slice(), &number.to_be_bytes(), b"some more"].concat()
@@ -78,6 +78,61 @@ fn a_removed_range_is_not_loaded() {
     tree.check(Depth::Digests);
     assert_eq!(shelf.contents(&tree).len(), 0);
     assert_eq!(written(&tree), (1, 2));
+}
+
+#[test]
+fn a_removed_range_may_empty_the_pages_at_both_its_ends() {
+    for value_len in [60, 1000, 3000] {
+        let mut tree = Tree::new();
+        for number in 0..2_000 {
+            tree.insert(&key(number), &vec![1; value_len])
+                .expect("nothing is out of memory");
+        }
+        for (from, to) in [
+            (700, 1_300),
+            (1, 699),
+            (1_301, 1_999),
+            (0, 1),
+            (699, 701),
+            (1_300, 5_000),
+        ] {
+            assert_eq!(tree.remove_range(&key(from), &key(to)), Ok(()));
+            tree.check(Depth::Shape);
+        }
+        assert_eq!(written(&tree), (1, 2), "nothing is left");
+    }
+}
+
+#[test]
+fn an_empty_tree_is_evicted_and_loaded_like_any_other() {
+    let mut shelf = Shelf::default();
+    let mut tree = filled(30);
+    tree.remove_range(b"", b"\xff").expect("nothing is out of memory");
+    shelf.fold(&tree);
+    assert!(tree.evict(&mut Hand::default(), usize::MAX) > 0);
+    assert!(!shelf.ask(|| tree.insert(b"key", b"value")));
+    assert_eq!(shelf.contents(&tree).len(), 1);
+}
+
+#[test]
+fn records_that_grow_in_several_places_fill_their_pages_too() {
+    let (mut tree, mut random) = (Tree::new(), Numbers(1));
+    for directory in 0..300u64 {
+        let first = directory * 101;
+        for inode in first..first + 101 {
+            let inode_key = [&[0], inode.to_be_bytes().as_slice(), &[0]].concat();
+            let cookie = (random.below(1 << 31) as u64).to_be_bytes();
+            let entry_key = [&[0], first.to_be_bytes().as_slice(), &[3], &cookie].concat();
+            let content_key = [&[1], inode.to_be_bytes().as_slice(), &[0; 8]].concat();
+            for (key, len) in [(inode_key, 40), (entry_key, 22), (content_key, 40)] {
+                tree.insert(&key, &vec![1; len])
+                    .expect("nothing is out of memory");
+            }
+        }
+    }
+    tree.check(Depth::Shape);
+    let (count, bytes) = written(&tree);
+    assert!(bytes / count > 3_000, "{bytes} bytes in {count} pages");
 }
 
 #[test]
