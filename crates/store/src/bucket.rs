@@ -77,6 +77,7 @@ pub struct Requests {
     deletes: AtomicU64,
     writes: AtomicU64,
     syncs: AtomicU64,
+    bytes_written: AtomicU64,
 }
 
 /// The counters of [`Requests`] at one moment.
@@ -94,6 +95,8 @@ pub struct Counts {
     pub writes: u64,
     /// Waits for the disk: `fdatasync`, or a write that is durable when it returns.
     pub syncs: u64,
+    /// Bytes of objects that were put, and of writes to files.
+    pub bytes_written: u64,
 }
 
 /// One kind of request.
@@ -127,6 +130,12 @@ impl Requests {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Counts a put or a write of so many bytes.
+    pub fn count_bytes(&self, kind: RequestKind, bytes: usize) {
+        self.count(kind);
+        self.bytes_written.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
     /// Returns the counters as they are now.
     pub fn counts(&self) -> Counts {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -137,6 +146,7 @@ impl Requests {
             deletes: read(&self.deletes),
             writes: read(&self.writes),
             syncs: read(&self.syncs),
+            bytes_written: read(&self.bytes_written),
         }
     }
 }

@@ -40,7 +40,11 @@ fn an_object_is_put_once(bucket: &dyn Bucket) {
     assert_eq!(bucket.size(&key), Ok(None));
     assert_eq!(bucket.put_if_absent(&key, b"first"), Ok(Put::Created));
     assert_eq!(bucket.put_if_absent(&key, b"second"), Ok(Put::Exists));
-    assert_eq!(bucket.get(&key), Ok(Some(b"first".to_vec())), "a put never overwrites");
+    assert_eq!(
+        bucket.get(&key),
+        Ok(Some(b"first".to_vec())),
+        "a put never overwrites"
+    );
     assert_eq!(bucket.size(&key), Ok(Some(5)));
 }
 
@@ -67,14 +71,27 @@ fn parts_are_read_exactly(bucket: &dyn Bucket) {
     assert_eq!([&front[..], &back[..]].concat(), bytes[99_984..]);
     for (at, len) in [(99_999, 2), (100_000, 1), (u64::MAX, 1), (0, 100_001)] {
         let read = bucket.get_range(&key, at, &mut vec![0; len]);
-        assert!(matches!(read, Err(Failure::Corrupt(_))), "a short read is never data: {read:?}");
+        assert!(
+            matches!(read, Err(Failure::Corrupt(_))),
+            "a short read is never data: {read:?}"
+        );
     }
     let missing = bucket.get_range(&self::key("drives/one/none"), 0, &mut [0]);
-    assert!(matches!(missing, Err(Failure::Corrupt(_))), "a missing object is corrupt: {missing:?}");
+    assert!(
+        matches!(missing, Err(Failure::Corrupt(_))),
+        "a missing object is corrupt: {missing:?}"
+    );
 }
 
 fn keys_are_listed_in_order(bucket: &dyn Bucket) {
-    let texts = ["list/b/2", "list/b/10", "list/a", "list/b-c", "list/c/d/e", "listed"];
+    let texts = [
+        "list/b/2",
+        "list/b/10",
+        "list/a",
+        "list/b-c",
+        "list/c/d/e",
+        "listed",
+    ];
     for text in texts {
         assert_eq!(bucket.put_if_absent(&key(text), b"x"), Ok(Put::Created));
     }
@@ -82,14 +99,24 @@ fn keys_are_listed_in_order(bucket: &dyn Bucket) {
         let keys = bucket.list(under).expect("a bucket can be listed");
         keys.iter().map(|key| key.as_str().to_owned()).collect()
     };
-    assert_eq!(list("list/"), ["list/a", "list/b-c", "list/b/10", "list/b/2", "list/c/d/e"]);
+    assert_eq!(
+        list("list/"),
+        ["list/a", "list/b-c", "list/b/10", "list/b/2", "list/c/d/e"]
+    );
     assert_eq!(list("list/b/"), ["list/b/10", "list/b/2"]);
     assert_eq!(list("none/"), [""; 0]);
     assert!(list("").contains(&"listed".to_owned()));
-    assert_eq!(bucket.children("list/"), Ok(["a", "b", "b-c", "c"].map(str::to_owned).to_vec()));
+    assert_eq!(
+        bucket.children("list/"),
+        Ok(["a", "b", "b-c", "c"].map(str::to_owned).to_vec())
+    );
     assert_eq!(bucket.children("list/c/"), Ok(vec!["d".to_owned()]));
     assert_eq!(bucket.children("none/"), Ok(Vec::new()));
-    assert_eq!(bucket.get(&key("list/b")), Ok(None), "a group of keys is not an object");
+    assert_eq!(
+        bucket.get(&key("list/b")),
+        Ok(None),
+        "a group of keys is not an object"
+    );
     assert_eq!(bucket.delete(&key("list/c/d/e")), Ok(()));
     assert_eq!(
         bucket.children("list/"),
@@ -107,7 +134,10 @@ fn deleting_is_idempotent(bucket: &dyn Bucket) {
         assert_eq!(bucket.get(&key), Ok(Some(body.to_vec())));
         assert_eq!(bucket.delete(&key), Ok(()));
         assert_eq!(bucket.get(&key), Ok(None));
-        assert!(bucket.get_range(&key, 0, &mut [0; 5]).is_err(), "what was deleted is not read");
+        assert!(
+            bucket.get_range(&key, 0, &mut [0; 5]).is_err(),
+            "what was deleted is not read"
+        );
     }
 }
 
@@ -150,7 +180,10 @@ fn requests_are_counted(bucket: &dyn Bucket) {
 
 fn a_file_is_created_once(disk: &dyn Disk) {
     let key = key("drives/files/once");
-    assert!(matches!(disk.open(&key), Ok(None)), "nothing is there before it is created");
+    assert!(
+        matches!(disk.open(&key), Ok(None)),
+        "nothing is there before it is created"
+    );
     let file = disk.create(&key).expect("a file is created");
     assert_eq!(file.is_empty(), Ok(true));
     assert!(disk.create(&key).is_err(), "a file is created once");
@@ -158,9 +191,14 @@ fn a_file_is_created_once(disk: &dyn Disk) {
 }
 
 fn a_file_holds_what_was_written(disk: &dyn Disk) {
-    let file = disk.create(&key("drives/files/written")).expect("a file is created");
+    let file = disk
+        .create(&key("drives/files/written"))
+        .expect("a file is created");
     let mut blocks = Aligned::new(3 * BLOCK_LEN);
-    blocks.iter_mut().zip((0..=250).cycle()).for_each(|(byte, value)| *byte = value);
+    blocks
+        .iter_mut()
+        .zip((0..=250).cycle())
+        .for_each(|(byte, value)| *byte = value);
     let read = |offset: u64, len: usize| {
         let mut into = vec![0; len];
         file.read_at(offset, &mut into).map(|()| into)
@@ -173,18 +211,26 @@ fn a_file_holds_what_was_written(disk: &dyn Disk) {
     assert_eq!(read(16, 100), Ok(blocks[16..116].to_vec()));
     assert_eq!(file.write_at(BLOCK_LEN as u64, &blocks[..BLOCK_LEN]), Ok(()));
     assert_eq!(file.settle(), Ok(()));
-    assert_eq!(read(BLOCK_LEN as u64, BLOCK_LEN), Ok(blocks[..BLOCK_LEN].to_vec()));
+    assert_eq!(
+        read(BLOCK_LEN as u64, BLOCK_LEN),
+        Ok(blocks[..BLOCK_LEN].to_vec())
+    );
     assert_eq!(read(3 * BLOCK_LEN as u64, blocks.len()), Ok(blocks.to_vec()));
     assert_eq!(file.len(), Ok(6 * BLOCK_LEN as u64));
     let short = read(6 * BLOCK_LEN as u64 - 1, 2);
-    assert!(matches!(short, Err(Failure::Corrupt(_))), "a short read is never data: {short:?}");
+    assert!(
+        matches!(short, Err(Failure::Corrupt(_))),
+        "a short read is never data: {short:?}"
+    );
     assert_eq!(file.truncate(10), Ok(()));
     assert_eq!(file.truncate(100), Ok(()), "truncating never extends");
     assert_eq!(file.len(), Ok(10));
 }
 
 fn room_is_reserved_as_zeros(disk: &dyn Disk) {
-    let file = disk.create(&key("drives/files/reserved")).expect("a file is created");
+    let file = disk
+        .create(&key("drives/files/reserved"))
+        .expect("a file is created");
     assert_eq!(file.write_at(0, b"kept"), Ok(()));
     assert_eq!(file.reserve(100_000), Ok(()));
     assert_eq!(file.reserve(50_000), Ok(()));
@@ -196,16 +242,27 @@ fn room_is_reserved_as_zeros(disk: &dyn Disk) {
 }
 
 fn a_file_is_renamed_to_a_free_key(bucket: &dyn Bucket, disk: &dyn Disk) {
-    let (from, taken, free) = (key("drives/files/from"), key("drives/files/taken"), key("drives/files/free"));
+    let (from, taken, free) = (
+        key("drives/files/from"),
+        key("drives/files/taken"),
+        key("drives/files/free"),
+    );
     let file = disk.create(&from).expect("a file is created");
     assert_eq!(file.write_durably(0, b"content"), Ok(()));
     assert_eq!(bucket.put_if_absent(&taken, b"taken"), Ok(Put::Created));
     assert!(disk.rename(&from, &taken).is_err(), "a rename never overwrites");
     assert_eq!(bucket.get(&taken), Ok(Some(b"taken".to_vec())));
     assert_eq!(disk.rename(&from, &free), Ok(()));
-    assert_eq!(bucket.get(&free), Ok(Some(b"content".to_vec())), "a file becomes an object");
+    assert_eq!(
+        bucket.get(&free),
+        Ok(Some(b"content".to_vec())),
+        "a file becomes an object"
+    );
     assert!(matches!(disk.open(&from), Ok(None)));
-    assert!(disk.rename(&from, &key("drives/files/other")).is_err(), "what is not there is not renamed");
+    assert!(
+        disk.rename(&from, &key("drives/files/other")).is_err(),
+        "what is not there is not renamed"
+    );
     assert_eq!(bucket.put_if_absent(&free, b"other"), Ok(Put::Exists));
 }
 
@@ -224,5 +281,8 @@ fn a_lock_is_exclusive(disk: &dyn Disk) {
     let by = "the first holder".to_owned();
     assert_eq!(refused.err(), Some(OpenError::Refused(Refusal::Held { by })));
     drop(lock);
-    assert!(disk.lock(&key, "the second").is_ok(), "a lock that was given back is free");
+    assert!(
+        disk.lock(&key, "the second").is_ok(),
+        "a lock that was given back is free"
+    );
 }

@@ -151,13 +151,17 @@ fn turn_wrong(bytes: &mut [u8]) {
     bytes.iter_mut().for_each(|byte| *byte = !*byte);
 }
 
-/// Spoils what was read: too short, or other bytes.
+/// Spoils what was read: other bytes, too short, or no reply.
 fn bend_parts(key: &Key, fault: Fault, parts: &mut [IoSliceMut<'_>]) -> Result<(), Failure> {
-    if fault == Fault::ShortRead {
-        return Err(missing_or_short(key));
+    if fault == Fault::WrongBody {
+        parts.iter_mut().for_each(|part| turn_wrong(part));
+        return Ok(());
     }
-    parts.iter_mut().for_each(|part| turn_wrong(part));
-    Ok(())
+    Err(if fault == Fault::ShortRead {
+        missing_or_short(key)
+    } else {
+        reply_lost(CallKind::Get, key)
+    })
 }
 
 impl Bucket for FaultyBucket {
@@ -185,12 +189,11 @@ impl Bucket for FaultyBucket {
             Turn::Stop(failure) => Err(failure),
             Turn::Bend(fault) => {
                 let mut found = self.inner.get(key)?;
-                if let Some(bytes) = &mut found {
-                    if fault == Fault::ShortRead {
-                        bytes.truncate(bytes.len() / 2);
-                    } else {
-                        turn_wrong(bytes);
-                    }
+                let bytes = found.as_deref_mut().unwrap_or_default();
+                if fault != Fault::ShortRead {
+                    bend_parts(key, fault, &mut [IoSliceMut::new(bytes)])?;
+                } else if let Some(bytes) = &mut found {
+                    bytes.truncate(bytes.len() / 2);
                 }
                 Ok(found)
             }

@@ -112,7 +112,7 @@ impl FolderBucket {
 
 impl Bucket for FolderBucket {
     fn put_if_absent(&self, key: &Key, bytes: &[u8]) -> Result<Put, Failure> {
-        self.count(RequestKind::Put);
+        self.inner.requests.count_bytes(RequestKind::Put, bytes.len());
         let tree = &self.inner.tree;
         let temporary = Temporary::create(tree)?;
         temporary.fill(bytes)?;

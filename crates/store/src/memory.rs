@@ -110,7 +110,7 @@ impl MemoryBucket {
 
 impl Bucket for MemoryBucket {
     fn put_if_absent(&self, key: &Key, bytes: &[u8]) -> Result<Put, Failure> {
-        self.count(RequestKind::Put);
+        self.inner.requests.count_bytes(RequestKind::Put, bytes.len());
         self.inner.disk.check_room(bytes.len() as u64)?;
         Ok(match self.inner.disk.contents.lock().files.entry(key.clone()) {
             Entry::Occupied(_) => Put::Exists,

@@ -12,7 +12,7 @@ pub enum Fault {
     NoSpace,
     /// Nothing happens, and nobody knows.
     LoseRequest,
-    /// What changes something happens, and nobody knows: a timeout after success.
+    /// It happens, and nobody knows: a timeout after success.
     LoseReply,
     /// A put happens, and a retry below us finds our own object, 409 or 412 after success: `Exists`.
     ClaimExists,

@@ -83,13 +83,13 @@ impl FolderFile {
 
 impl DiskFile for FolderFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), Failure> {
-        self.requests.count(RequestKind::Write);
+        self.requests.count_bytes(RequestKind::Write, bytes.len());
         let written = self.write(offset, bytes, ReadWriteFlags::empty());
         written.map_err(|errno| self.uncertain("write", errno))
     }
 
     fn write_durably(&self, offset: u64, bytes: &[u8]) -> Result<(), Failure> {
-        self.requests.count(RequestKind::Write);
+        self.requests.count_bytes(RequestKind::Write, bytes.len());
         self.requests.count(RequestKind::Sync);
         let written = match self.write(offset, bytes, ReadWriteFlags::DSYNC) {
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => self

@@ -30,10 +30,8 @@ impl MemoryDisk {
 
     /// Fails when `more` bytes would not fit.
     pub(super) fn check_room(&self, more: u64) -> Result<(), Failure> {
-        let Some(limit) = *self.limit.lock() else {
-            return Ok(());
-        };
-        if self.used() + more <= limit {
+        let limit = self.limit.lock().unwrap_or(u64::MAX);
+        if more == 0 || self.used() + more <= limit {
             Ok(())
         } else {
             Err(Failure::NoSpace("the bucket in memory is full".to_owned()))
@@ -140,7 +138,7 @@ impl Opened {
 
 impl DiskFile for Opened {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), Failure> {
-        self.disk.requests.count(RequestKind::Write);
+        self.disk.requests.count_bytes(RequestKind::Write, bytes.len());
         self.check_end(offset + bytes.len() as u64)?;
         self.file.write_at(offset, bytes);
         Ok(())

@@ -211,3 +211,68 @@ fn number32(bytes: &[u8]) -> u32 {
 fn digest(bytes: &[u8]) -> Digest {
     Digest(bytes[..32].try_into().expect("32 bytes were taken"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn entries() -> impl Strategy<Value = Vec<Entry>> {
+        let entry = (any::<[u8; 32]>(), 0u64..90_000, 1u32..10_000, any::<bool>());
+        prop::collection::btree_map(any::<[u8; 32]>(), entry, 0..40).prop_map(|entries| {
+            let entry = |(digest, (_, offset, len, page))| Entry {
+                digest: Digest(digest),
+                offset,
+                len,
+                kind: if page { EntryKind::Page } else { EntryKind::Chunk },
+            };
+            entries.into_iter().map(entry).collect()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn an_index_is_read_as_it_was_written(entries in entries(), absent: [u8; 32]) {
+            let checksums: Vec<u32> = (0..7).collect();
+            let bytes = written(PackNumber(9), 100_000, &entries, &checksums);
+            prop_assert_eq!(bytes.len() as u64 + FOOTER_LEN as u64, written_len(entries.len(), 100_000));
+            let index = Index::parsed(&bytes).unwrap();
+            prop_assert_eq!(index.number(), PackNumber(9));
+            prop_assert_eq!(index.checksums(), &checksums[..]);
+            prop_assert_eq!(index.entries().collect::<Vec<_>>(), entries.clone());
+            for entry in &entries {
+                prop_assert_eq!(index.find(entry.digest), Some(*entry));
+            }
+            let expected = entries.iter().find(|entry| entry.digest.0 == absent).copied();
+            prop_assert_eq!(index.find(Digest(absent)), expected);
+        }
+
+        #[test]
+        fn no_bytes_make_the_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let _ = Index::parsed(&bytes);
+        }
+
+        #[test]
+        fn an_index_that_was_altered_is_refused_or_whole(
+            entries in entries(),
+            at: prop::sample::Index,
+            byte: u8,
+        ) {
+            let mut bytes = written(PackNumber(9), 100_000, &entries, &[0; 7]);
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+            if let Ok(index) = Index::parsed(&bytes) {
+                for entry in index.entries() {
+                    prop_assert!(entry.len > 0 && entry.offset + u64::from(entry.len) <= index.body_len());
+                    prop_assert_eq!(index.find(entry.digest), Some(entry));
+                }
+            }
+        }
+
+        #[test]
+        fn a_footer_is_read_as_it_was_written(body_len: u64, index in prop::collection::vec(any::<u8>(), 0..50)) {
+            let footer = Footer::of(body_len, &index);
+            prop_assert_eq!(Footer::parsed(&footer.written()), Ok(footer));
+        }
+    }
+}

@@ -55,13 +55,14 @@ impl Packs {
         drive: DriveName,
         table: impl IntoIterator<Item = PackName>,
     ) -> Arc<Self> {
-        let packs = Self::with_buffers(bucket, drive, BUFFER_LEN);
+        let packs = Self::with_buffer_len(bucket, drive, BUFFER_LEN);
         table.into_iter().for_each(|name| packs.add(name));
         Arc::new(packs)
     }
 
-    /// Knows no pack yet, and fills new ones through buffers of that length.
-    pub(super) fn with_buffers(bucket: Arc<dyn Bucket>, drive: DriveName, buffer_len: usize) -> Self {
+    /// Knows no pack yet, and fills new ones through buffers of that length, a multiple of 16 KiB. A chunk can be
+    /// three times as long.
+    pub fn with_buffer_len(bucket: Arc<dyn Bucket>, drive: DriveName, buffer_len: usize) -> Self {
         Self {
             bucket,
             drive,

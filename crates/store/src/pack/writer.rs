@@ -19,8 +19,8 @@ use tenure_model::{Address, ChunkPlace, Digest, DriveName, Failure, PackNumber};
 
 /// Buffers of one pack: one that fills, and some on their way to disk; more would only hide a slow disk.
 const BUFFERS_MAX: usize = 4;
-/// Room on disk is asked for in steps: large enough to be rare, small enough that little is returned at the end.
-const RESERVE_STEP: u64 = 32 << 20;
+/// Room on disk is asked for so many buffers ahead: enough to be rare, and little to give back at the end.
+const BUFFERS_AHEAD: usize = 8;
 /// A step that has no room is tried again at this size: the last of a disk can be used.
 const RESERVE_UNIT: u64 = 1 << 20;
 
@@ -142,7 +142,7 @@ impl PackWriter {
             return Ok(());
         }
         let exact = needed.next_multiple_of(RESERVE_UNIT);
-        let ahead = exact.max(reserved + RESERVE_STEP);
+        let ahead = exact.max(reserved + (BUFFERS_AHEAD * self.spare.buffer_len()) as u64);
         let (room, got) = match self.file.reserve(ahead) {
             Err(Failure::NoSpace(_)) if exact < ahead => (exact, self.file.reserve(exact)),
             got => (ahead, got),

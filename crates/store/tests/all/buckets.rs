@@ -54,7 +54,10 @@ fn a_folder_bucket_is_found_again_with_what_it_holds() {
     drop(bucket);
     let bucket = FolderBucket::open(&path).unwrap();
     assert_eq!(bucket.get(&key("drives/a/b")), Ok(Some(b"kept".to_vec())));
-    assert!(FolderBucket::create(&path).is_ok(), "creating what is a bucket opens it");
+    assert!(
+        FolderBucket::create(&path).is_ok(),
+        "creating what is a bucket opens it"
+    );
 }
 
 #[test]
@@ -82,18 +85,32 @@ fn a_folder_that_is_no_bucket_is_refused_with_what_and_where() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().display().to_string();
     let why = refusal(FolderBucket::open(folder.path()));
-    assert_eq!(why, format!("the folder {place} is not a bucket: it has no `tenure-bucket`"));
+    assert_eq!(
+        why,
+        format!("the folder {place} is not a bucket: it has no `tenure-bucket`")
+    );
     let why = refusal(FolderBucket::open(&folder.path().join("none")));
-    assert_eq!(why, format!("there is no folder {place}/none: make a bucket there first"));
+    assert_eq!(
+        why,
+        format!("there is no folder {place}/none: make a bucket there first")
+    );
     std::fs::write(folder.path().join("file"), "").unwrap();
     let why = refusal(FolderBucket::open(&folder.path().join("file")));
-    assert_eq!(why, format!("{place}/file is not a folder: a bucket on this machine is one"));
+    assert_eq!(
+        why,
+        format!("{place}/file is not a folder: a bucket on this machine is one")
+    );
     let why = refusal(FolderBucket::create(folder.path()));
     assert_eq!(
         why,
-        format!("the folder {place} holds other things, such as `file`: give an empty folder for a new bucket")
+        format!(
+            "the folder {place} holds other things, such as `file`: give an empty folder for a new bucket"
+        )
     );
-    assert!(!folder.path().join("tenure-bucket").exists(), "a refusal changes nothing");
+    assert!(
+        !folder.path().join("tenure-bucket").exists(),
+        "a refusal changes nothing"
+    );
 }
 
 #[test]
@@ -109,7 +126,12 @@ fn a_newer_format_and_a_damaged_marker_are_refused() {
             "the folder {place} is a bucket of format 7, and this program reads formats up to 1: use a newer tenure"
         )
     );
-    for damaged in ["", "something else", "tenure bucket\nformat x\n", "tenure bucket\nformat 0\n"] {
+    for damaged in [
+        "",
+        "something else",
+        "tenure bucket\nformat x\n",
+        "tenure bucket\nformat 0\n",
+    ] {
         std::fs::write(&marker, damaged).unwrap();
         assert!(refusal(FolderBucket::open(folder.path())).contains(&place));
         assert!(refusal(FolderBucket::create(folder.path())).contains(&place));
@@ -126,7 +148,9 @@ fn a_new_file_system_with_its_lost_and_found_becomes_a_bucket() {
 
 #[test]
 fn a_key_cannot_leave_the_folder_or_hide() {
-    for text in ["", "/", "a//b", "../a", "a/..", ".tmp/x", "a/.b", "a b", "a/b/", "ä", "a\0b"] {
+    for text in [
+        "", "/", "a//b", "../a", "a/..", ".tmp/x", "a/.b", "a b", "a/b/", "ä", "a\0b",
+    ] {
         assert!(Key::parse(text).is_err(), "{text:?}");
     }
     assert!(Key::parse(&"a".repeat(201)).is_err());
@@ -138,7 +162,10 @@ fn a_key_cannot_leave_the_folder_or_hide() {
 fn a_put_that_has_no_room_says_so_and_leaves_nothing() {
     let bucket = MemoryBucket::new();
     bucket.limit_space(Some(1000));
-    assert!(matches!(bucket.put_if_absent(&key("big"), &[0; 1000]), Err(Failure::NoSpace(_))));
+    assert!(matches!(
+        bucket.put_if_absent(&key("big"), &[0; 1000]),
+        Err(Failure::NoSpace(_))
+    ));
     assert_eq!(bucket.get(&key("big")), Ok(None));
     assert_eq!(bucket.put_if_absent(&key("small"), &[0; 100]), Ok(Put::Created));
 }
@@ -152,7 +179,10 @@ fn a_folder_that_cannot_be_written_fails_and_recovers() {
     std::fs::write(folder.path().join("blocked"), "").unwrap();
     let failed = bucket.put_if_absent(&key("blocked/b"), b"x").unwrap_err();
     let place = folder.path().display();
-    assert!(failed.to_string().contains(&format!("{place}/blocked")), "{failed}");
+    assert!(
+        failed.to_string().contains(&format!("{place}/blocked")),
+        "{failed}"
+    );
     std::fs::remove_file(folder.path().join("blocked")).unwrap();
     assert_eq!(bucket.put_if_absent(&key("blocked/b"), b"x"), Ok(Put::Created));
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -175,10 +205,19 @@ fn a_folder_that_was_removed_in_between_is_made_again() {
 fn a_put_whose_reply_is_lost_is_unknown_and_may_have_happened() {
     let bucket = FaultyBucket::new(
         Arc::new(MemoryBucket::new()),
-        Plan::none().at(0, Fault::LoseReply).at(1, Fault::LoseRequest).at(2, Fault::ClaimExists),
+        Plan::none()
+            .at(0, Fault::LoseReply)
+            .at(1, Fault::LoseRequest)
+            .at(2, Fault::ClaimExists),
     );
-    assert!(matches!(bucket.put_if_absent(&key("a"), b"x"), Err(Failure::Unknown(_))));
-    assert!(matches!(bucket.put_if_absent(&key("b"), b"x"), Err(Failure::Unknown(_))));
+    assert!(matches!(
+        bucket.put_if_absent(&key("a"), b"x"),
+        Err(Failure::Unknown(_))
+    ));
+    assert!(matches!(
+        bucket.put_if_absent(&key("b"), b"x"),
+        Err(Failure::Unknown(_))
+    ));
     assert_eq!(bucket.put_if_absent(&key("c"), b"x"), Ok(Put::Exists));
     assert_eq!(bucket.get(&key("a")), Ok(Some(b"x".to_vec())));
     assert_eq!(bucket.get(&key("b")), Ok(None));
@@ -189,7 +228,10 @@ fn a_put_whose_reply_is_lost_is_unknown_and_may_have_happened() {
 fn an_outage_stops_everything_and_ends() {
     let bucket = FaultyBucket::new(Arc::new(MemoryBucket::new()), Plan::none());
     bucket.set_outage(true);
-    assert!(matches!(bucket.put_if_absent(&key("a"), b"x"), Err(Failure::DidNotHappen(_))));
+    assert!(matches!(
+        bucket.put_if_absent(&key("a"), b"x"),
+        Err(Failure::DidNotHappen(_))
+    ));
     assert!(bucket.get(&key("a")).is_err());
     assert!(bucket.disk().unwrap().create(&key("f")).is_err());
     bucket.set_outage(false);
@@ -211,7 +253,9 @@ fn the_same_seed_gives_the_same_faults() {
     let outcomes = |seed: u64| -> Vec<bool> {
         let plan = Plan::none().at_random(seed, 4, &[Fault::Refuse, Fault::LoseReply]);
         let bucket = FaultyBucket::new(Arc::new(MemoryBucket::new()), plan);
-        (0..200).map(|n| bucket.put_if_absent(&key(&format!("k{n}")), b"x").is_ok()).collect()
+        (0..200)
+            .map(|n| bucket.put_if_absent(&key(&format!("k{n}")), b"x").is_ok())
+            .collect()
     };
     assert_eq!(outcomes(7), outcomes(7));
     assert_ne!(outcomes(7), outcomes(8));
@@ -243,7 +287,10 @@ fn a_power_failure_takes_only_what_was_not_synced() {
     let mut seen = std::collections::BTreeSet::new();
     for seed in 0..50 {
         let bytes = bucket.after_power_loss(seed).get(&key("file")).unwrap().unwrap();
-        assert!(bytes[..4096].iter().all(|byte| *byte == 1), "what was synced stays");
+        assert!(
+            bytes[..4096].iter().all(|byte| *byte == 1),
+            "what was synced stays"
+        );
         assert!(bytes[4096..8192].iter().all(|byte| matches!(byte, 1 | 2)));
         for sector in bytes.chunks(512) {
             assert!(sector.iter().all(|byte| *byte == sector[0]), "a sector is whole");

@@ -1,0 +1,285 @@
+//! Packs that a crash, a failing disk or a full one left: what was flushed is there again, and nothing false.
+
+use crate::world::{Content, chunk, drive, number};
+use std::sync::Arc;
+use tenure_model::{Address, ChunkPlace, Digest, Failure};
+use tenure_store::faulty::{Fault, Plan};
+use tenure_store::pack::{EntryKind, PackWriter, Packs};
+use tenure_store::{Bucket, FaultyBucket, MemoryBucket};
+
+const FAULTS: [Fault; 6] = [
+    Fault::Refuse,
+    Fault::NoSpace,
+    Fault::LoseReply,
+    Fault::LoseRequest,
+    Fault::ShortRead,
+    Fault::Halt,
+];
+
+/// What became of one run: the chunks that were appended, and how many of them were surely flushed.
+struct Run {
+    content: Content,
+    flushed: usize,
+    calls: u64,
+}
+
+/// Fills and seals a pack, and goes on as far as it can.
+fn fill(memory: &MemoryBucket, plan: Plan) -> Run {
+    let bucket = Arc::new(FaultyBucket::new(Arc::new(memory.clone()), plan));
+    let packs = Packs::with_buffer_len(bucket.clone(), drive(), 32 << 10);
+    let mut run = Run {
+        content: Content::default(),
+        flushed: 0,
+        calls: 0,
+    };
+    if let Ok(pack) = packs.start(number(1)) {
+        let _ = append_and_flush(&pack, &mut run);
+        let _ = packs.seal(number(1));
+    }
+    run.calls = bucket.calls().len() as u64;
+    run
+}
+
+fn append_and_flush(pack: &PackWriter, run: &mut Run) -> Result<(), Failure> {
+    for seed in 0..16 {
+        let bytes = chunk(seed, 3_000 + seed as usize * 1_777);
+        let place = pack.append(EntryKind::Chunk, Digest::of(&bytes), &bytes)?;
+        run.content.note(place.unwrap(), &bytes);
+        if seed % 4 == 3 {
+            pack.flush(pack.len())?;
+            run.flushed = run.content.len();
+        }
+    }
+    Ok(())
+}
+
+/// Opens what is left, and finds every chunk that was flushed.
+fn check_recovery(left: MemoryBucket, run: &Run, what: &str) {
+    let places = &run.content.places()[..run.flushed];
+    let packs = recover(Arc::new(left.clone()), places).unwrap_or_else(|failure| panic!("{what}: {failure}"));
+    run.content.check_first(run.flushed, &packs);
+    for pack in packs.table() {
+        packs
+            .verify(pack.number)
+            .unwrap_or_else(|failure| panic!("{what}: {failure}"));
+    }
+    assert_eq!(
+        Packs::list(&left, &drive()).unwrap().open,
+        [],
+        "{what}: nothing stays open"
+    );
+}
+
+fn recover(bucket: Arc<dyn Bucket>, places: &[ChunkPlace]) -> Result<Arc<Packs>, Failure> {
+    let listing = Packs::list(&*bucket, &drive())?;
+    let packs = Packs::new(bucket, drive(), listing.sealed);
+    if !places.is_empty() {
+        let recovered = packs.recover_open(number(1), places)?;
+        if let Some(missing) = recovered.missing.first() {
+            return Err(missing.why.clone());
+        }
+    }
+    for open in listing.open {
+        packs.discard_open(open)?;
+    }
+    Ok(packs)
+}
+
+#[test]
+fn whichever_call_fails_what_was_flushed_is_recovered() {
+    let calls = fill(&MemoryBucket::new(), Plan::none()).calls;
+    assert!(calls > 15, "the run makes calls that can fail: {calls}");
+    for number in 0..calls {
+        for fault in FAULTS {
+            let memory = MemoryBucket::new();
+            let run = fill(&memory, Plan::none().at(number, fault));
+            let what = format!("{fault:?} at call {number}");
+            check_recovery(memory.copy(), &run, &format!("{what}, then killed"));
+            for seed in 0..4 {
+                check_recovery(
+                    memory.after_power_loss(seed),
+                    &run,
+                    &format!("{what}, then power lost"),
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn after_a_failed_write_a_pack_says_nothing_more() {
+    let memory = MemoryBucket::new();
+    let bucket = Arc::new(FaultyBucket::new(Arc::new(memory), Plan::none()));
+    let packs = Packs::with_buffer_len(bucket.clone(), drive(), 32 << 10);
+    let pack = packs.start(number(1)).unwrap();
+    let bytes = chunk(1, 100);
+    pack.append(EntryKind::Chunk, Digest::of(&bytes), &bytes).unwrap();
+    bucket.set_plan(Plan::none().at(1, Fault::LoseReply));
+    let failed = pack.flush(100).unwrap_err();
+    assert!(matches!(failed, Failure::Unknown(_)));
+    assert_eq!(
+        pack.flush(100),
+        Err(failed.clone()),
+        "a sync that failed once is never good later"
+    );
+    assert_eq!(
+        pack.append(EntryKind::Chunk, Digest::of(b"x"), b"x"),
+        Err(failed.clone())
+    );
+    assert_eq!(packs.seal(number(1)), Err(failed));
+    assert_eq!(pack.durable(), 0);
+}
+
+#[test]
+fn recovery_can_be_cut_off_at_any_call_and_done_again() {
+    let memory = MemoryBucket::new();
+    let run = fill(
+        &memory,
+        Plan::none().at(fill(&MemoryBucket::new(), Plan::none()).calls - 5, Fault::Halt),
+    );
+    let carried = run.content.carried();
+    let image = memory.after_power_loss(3);
+    let recover_with = |memory: &MemoryBucket, plan: Plan| {
+        let bucket = Arc::new(FaultyBucket::new(Arc::new(memory.clone()), plan));
+        let recovered = recover(bucket.clone(), &carried);
+        (recovered.is_ok(), bucket.calls().len() as u64)
+    };
+    let (done, calls) = recover_with(&image.copy(), Plan::none());
+    assert!(done && calls > 8);
+    for number in 0..calls {
+        for fault in FAULTS {
+            let memory = image.copy();
+            recover_with(&memory, Plan::none().at(number, fault));
+            for seed in 0..4 {
+                let left = memory.after_power_loss(seed);
+                let packs = recover(Arc::new(left), &carried);
+                run.content.check(&packs.unwrap());
+            }
+        }
+    }
+}
+
+#[test]
+fn bytes_that_the_journal_carries_make_up_for_what_the_pack_lacks() {
+    let memory = MemoryBucket::new();
+    let packs = Packs::with_buffer_len(Arc::new(memory.clone()), drive(), 32 << 10);
+    let pack = packs.start(number(1)).unwrap();
+    let mut content = Content::default();
+    content.append(&pack, &chunk(1, 10_000));
+    pack.flush(pack.len()).unwrap();
+    content.append(&pack, &chunk(2, 300));
+    content.append(&pack, &chunk(3, 20_000));
+    let mut places = content.carried();
+    places[0].inline = None;
+    let after = Arc::new(memory.copy());
+    let recovered_packs = Packs::new(after.clone(), drive(), []);
+    let recovered = recovered_packs.recover_open(number(1), &places).unwrap();
+    assert_eq!(recovered.missing, []);
+    let sealed = recovered.sealed.unwrap();
+    let offsets = |places: &[ChunkPlace]| {
+        places
+            .iter()
+            .map(|place| (place.at.digest, place.offset))
+            .collect()
+    };
+    let found: std::collections::BTreeMap<_, _> = sealed
+        .entries
+        .iter()
+        .map(|entry| (entry.digest, entry.offset))
+        .collect();
+    let wanted: std::collections::BTreeMap<_, _> = offsets(&places);
+    assert_eq!(found, wanted, "each chunk lies where the journal says");
+    content.check(&recovered_packs);
+    content.check(&Packs::new(after, drive(), [sealed.name]));
+    let again = recovered_packs.recover_open(number(1), &places).unwrap();
+    assert_eq!(again.missing, []);
+    assert_eq!(
+        again.sealed.unwrap(),
+        sealed,
+        "a pack that is sealed is only compared"
+    );
+}
+
+#[test]
+fn a_chunk_that_is_nowhere_is_named_and_the_others_are_kept() {
+    let memory = MemoryBucket::new();
+    let packs = Packs::with_buffer_len(Arc::new(memory.clone()), drive(), 32 << 10);
+    let pack = packs.start(number(1)).unwrap();
+    let mut content = Content::default();
+    content.append(&pack, &chunk(1, 10_000));
+    pack.flush(pack.len()).unwrap();
+    content.append(&pack, &chunk(2, 300));
+    let places = content.places();
+    let after = Packs::new(Arc::new(memory.copy()), drive(), []);
+    let recovered = after.recover_open(number(1), &places).unwrap();
+    assert_eq!(recovered.missing.len(), 1);
+    assert_eq!(recovered.missing[0].place, places[1]);
+    let why = recovered.missing[0].why.to_string();
+    assert!(
+        why.contains("drives/work/packs/00000000000000000001.open"),
+        "{why}"
+    );
+    content.check_first(1, &after);
+    assert!(after.read(places[1].at).is_err());
+    let again = after.recover_open(number(1), &places).unwrap();
+    assert_eq!(again.missing.len(), 1, "the sealed pack lacks it too");
+}
+
+#[test]
+fn places_that_lie_are_missing_and_overwrite_nothing() {
+    let memory = MemoryBucket::new();
+    let packs = Packs::with_buffer_len(Arc::new(memory.clone()), drive(), 32 << 10);
+    let pack = packs.start(number(1)).unwrap();
+    let mut content = Content::default();
+    content.append(&pack, &chunk(1, 10_000));
+    pack.flush(pack.len()).unwrap();
+    let place = |bytes: &[u8], offset: u64, len: u32, inline: Option<&[u8]>| ChunkPlace {
+        at: Address {
+            pack: number(1),
+            digest: Digest::of(bytes),
+        },
+        offset,
+        len,
+        inline: inline.map(Into::into),
+    };
+    let (far, over) = (chunk(8, 500), chunk(9, 500));
+    let mut places = content.places();
+    places.extend([
+        place(b"x", u64::MAX, u32::MAX, None),
+        place(b"y", 0, 1, None),
+        place(b"z", 50_000, 1, Some(b"!")),
+        place(b"", 3, 0, Some(b"")),
+        place(&over, 5_000, 500, Some(&over)),
+        place(&far, 1 << 60, 500, Some(&far)),
+    ]);
+    let after = Packs::new(Arc::new(memory.copy()), drive(), []);
+    let recovered = after.recover_open(number(1), &places).unwrap();
+    let missing: Vec<_> = recovered.missing.iter().map(|missing| &missing.place).collect();
+    assert_eq!(missing, places[1..5].iter().collect::<Vec<_>>());
+    content.check(&after);
+    assert_eq!(after.read(places[5].at), Ok(over));
+    assert_eq!(after.read(places[6].at), Ok(far));
+    assert!(recovered.sealed.unwrap().len < 100_000);
+}
+
+#[test]
+fn nothing_to_recover_leaves_nothing() {
+    let memory = MemoryBucket::new();
+    let packs = Packs::new(Arc::new(memory.clone()), drive(), []);
+    assert_eq!(packs.recover_open(number(1), &[]).unwrap().sealed, None);
+    packs.start(number(1)).unwrap();
+    let after = Packs::new(Arc::new(memory.copy()), drive(), []);
+    assert_eq!(after.recover_open(number(1), &[]).unwrap().sealed, None);
+    let lost = ChunkPlace {
+        at: Address {
+            pack: number(2),
+            digest: Digest::of(b"x"),
+        },
+        offset: 0,
+        len: 1,
+        inline: None,
+    };
+    let recovered = after.recover_open(number(2), &[lost]).unwrap();
+    assert_eq!((recovered.sealed, recovered.missing.len()), (None, 1));
+    assert_eq!(Packs::list(&memory, &drive()).unwrap().open, [number(1)]);
+}
