@@ -17,7 +17,7 @@ pub(crate) fn json(value: &impl Serialize) -> Result<()> {
 /// Returns an empty table with these headings.
 pub(crate) fn table<const N: usize>(headings: [&str; N]) -> Table {
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_header(headings);
+    table.load_style(presets::NOTHING).set_header(headings);
     table
 }
 

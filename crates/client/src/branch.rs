@@ -63,6 +63,17 @@ pub struct Unsynced {
     pub age: Duration,
 }
 
+/// Is told now and then what is not durable yet, so that somebody knows when this process is killed.
+pub trait Witness: Send + Sync {
+    /// Sees what is not durable now.
+    fn see(&self, unsynced: Unsynced);
+}
+
+/// Nobody.
+impl Witness for () {
+    fn see(&self, _: Unsynced) {}
+}
+
 pub(crate) struct State {
     pub(crate) branch: tenure_core::Branch,
     pub(crate) log: Log,
@@ -75,6 +86,7 @@ pub(crate) struct State {
 pub(crate) struct Inner {
     pub(crate) owner: Arc<dyn Owner<tenure_core::Branch>>,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) witness: Arc<dyn Witness>,
     pub(crate) opened: Opened,
     pub(crate) id: Option<BranchId>,
     pub(crate) options: Options,
@@ -96,10 +108,9 @@ impl Branch {
     /// Asks the owner for a branch, or for what a branch or checkpoint is now.
     pub fn hold(
         owner: Arc<dyn Owner<tenure_core::Branch>>,
-        clock: Arc<dyn Clock>,
+        (clock, witness): (Arc<dyn Clock>, Arc<dyn Witness>),
         opened: Opened,
-        name: &str,
-        access: Access,
+        (name, access): (&str, Access),
         options: Options,
     ) -> Result<Self, Error> {
         let Lent {
@@ -127,6 +138,7 @@ impl Branch {
         let inner = Arc::new(Inner {
             owner,
             clock,
+            witness,
             opened,
             id,
             options,

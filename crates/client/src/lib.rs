@@ -12,6 +12,6 @@ mod settle;
 mod ship;
 mod stage;
 
-pub use branch::{Branch, Options, Threads, Unsynced};
+pub use branch::{Branch, Options, Threads, Unsynced, Witness};
 pub use tenure_core::{DirEntry, Outcome, Seek, Totals};
 pub use tenure_wire::{Access, Done, Error, Owner, Room};

@@ -3,7 +3,7 @@
 //! Invariant: one batch is on its way at a time; the next one carries everything that came meanwhile, so concurrent
 //! syncs share a batch. A sync that is acknowledged covers every change that returned before the sync was asked.
 
-use crate::branch::{Branch, Inner, Threads};
+use crate::branch::{Branch, Inner, Threads, Unsynced};
 use crate::log::Log;
 use parking_lot::{Condvar, Mutex};
 use std::sync::mpsc;
@@ -13,6 +13,8 @@ use tenure_wire::{Done, Error, Shipped};
 
 /// Ops in bytes from which a batch is shipped without being asked.
 pub(crate) const LOG_SHIP: usize = tenure_model::limits::BATCH_LEN_MAX / 4;
+/// How often in a lag the shipper looks whether something has waited for it.
+const TICKS_PER_LAG: u32 = 10;
 /// Times that names are chased whose bytes were staged meanwhile, before writers have to wait.
 const CHASES_MAX: usize = 64;
 
@@ -136,26 +138,36 @@ impl Waiting {
         self.ship.notify_one();
     }
 
-    /// Waits until something should be shipped and returns who waits for it; none when it is time to end.
-    fn until_ship(&self, lag_max: Duration) -> Option<Vec<Waiter>> {
+    /// Waits for the next thing to do; with changes that nobody waits for, no longer than `tick`.
+    fn turn(&self, tick: Duration) -> Turn {
         let mut wants = self.wants.lock();
         loop {
             if wants.hurry || !wants.waiters.is_empty() {
-                break;
+                wants.hurry = false;
+                return Turn::Ship(std::mem::take(&mut wants.waiters));
             }
             if wants.stopped {
-                return None;
+                return Turn::End;
             }
             if !wants.changed {
                 self.ship.wait(&mut wants);
-            } else if self.ship.wait_for(&mut wants, lag_max).timed_out() {
+            } else if self.ship.wait_for(&mut wants, tick).timed_out() {
+                // Whoever changes something from here on says so again.
                 wants.changed = false;
-                break;
+                return Turn::Look;
             }
         }
-        wants.hurry = false;
-        Some(std::mem::take(&mut wants.waiters))
     }
+}
+
+/// What the shipper does next.
+enum Turn {
+    /// Ship what these want; without any, everything.
+    Ship(Vec<Waiter>),
+    /// Look whether something has waited for the lag.
+    Look,
+    /// End.
+    End,
 }
 
 impl Branch {
@@ -199,8 +211,21 @@ impl Branch {
 impl Inner {
     /// The shipper's loop.
     pub(crate) fn run_shipper(&self) {
-        while let Some(waiters) = self.waiting.until_ship(self.options.lag_max) {
-            self.serve(waiters);
+        let tick = self.options.lag_max / TICKS_PER_LAG;
+        loop {
+            match self.waiting.turn(tick) {
+                Turn::Ship(waiters) => self.serve(waiters),
+                Turn::Look => {
+                    if self.unsynced().age + tick >= self.options.lag_max {
+                        self.serve(Vec::new());
+                    }
+                    if self.unsynced() != Unsynced::default() {
+                        self.waiting.changed();
+                    }
+                }
+                Turn::End => return,
+            }
+            self.witness.see(self.unsynced());
         }
     }
 
@@ -291,8 +316,8 @@ impl Inner {
     fn note_failure(&self, error: &Error) {
         match error {
             error if is_not_done(error) => {
+                // They are tried again with the next look, or when somebody syncs.
                 tracing::warn!(%error, "changes wait for the bucket");
-                // They are tried again after the lag, or when somebody syncs.
                 self.waiting.changed();
             }
             error => self.break_down(error.clone()),

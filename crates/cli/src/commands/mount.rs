@@ -2,6 +2,7 @@
 
 mod daemon;
 mod served;
+mod witness;
 
 use crate::error::Told;
 use crate::home;

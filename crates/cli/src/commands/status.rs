@@ -208,7 +208,9 @@ fn show(status: &Status) {
     } else {
         "exclusive"
     };
-    let mut row = |name: &str, value: String| drop(table.add_row([name.to_owned(), value]));
+    let mut row = |name: &str, value: String| {
+        table.add_row([name.to_owned(), value]);
+    };
     row(
         "mount",
         format!("{} at {} ({mode})", named(status), status.dir.display()),

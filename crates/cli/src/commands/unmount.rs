@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let how = if args.detach {
         Unmount::Detach
     } else {
-        Unmount::Now
+        Unmount::Idle
     };
     let process = Pid::from_raw(status.pid as i32).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
     unmount(dir, how).map_err(|error| {

@@ -1,6 +1,7 @@
 //! A mount while it is there: the drive is opened, its branch held and served, and all of it given back at the end.
 
 use super::Args;
+use super::witness::Note;
 use crate::clock::MachineClock;
 use crate::commands::status::{Status, Unsynced};
 use crate::error::Told;
@@ -13,7 +14,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
-use tenure_client::Branch;
+use tenure_client::{Branch, Witness};
 use tenure_model::Clock;
 use tenure_mount::kernel::Unmount;
 use tenure_mount::{Mount, Status as WriteStatus};
@@ -72,7 +73,7 @@ fn mount_and_wait(args: &Args, drive: &Arc<Drive>, ready: impl FnOnce(&str) -> R
     let owner: AnyOwner = Arc::clone(drive) as AnyOwner;
     let clock: Arc<dyn Clock> = Arc::new(MachineClock);
     let dir = std::path::absolute(&args.dir)?;
-    let opened = owner.open(&who(&dir))?;
+    let mut opened = owner.open(&who(&dir))?;
     let name = args.what.at.as_deref().unwrap_or(MAIN);
     let line = reach::line(owner.as_ref(), &args.what.drive, name)?;
     let read_only = args.read_only || line.branch.is_none();
@@ -85,14 +86,16 @@ fn mount_and_wait(args: &Args, drive: &Arc<Drive>, ready: impl FnOnce(&str) -> R
         lag_max: args.lag_max(),
         ..Default::default()
     };
-    let branch = Arc::new(Branch::hold(
-        Arc::clone(&owner),
-        Arc::clone(&clock),
-        opened.clone(),
-        name,
-        access,
-        options,
-    )?);
+    let witness: Arc<dyn Witness> = if read_only {
+        Arc::new(())
+    } else {
+        let (note, last) = Note::begin(&args.place.folder()?, args.what.drive.as_str(), name)?;
+        opened.notices.extend(last);
+        Arc::new(note)
+    };
+    opened.notices.iter().for_each(|notice| eprintln!("note: {notice}"));
+    let parts = (Arc::clone(&clock), witness);
+    let branch = Arc::new(Branch::hold(Arc::clone(&owner), parts, opened.clone(), (name, access), options)?);
     let (end, ended) = channel();
     let mount = attach(
         args,
