@@ -17,15 +17,14 @@
 
 use super::explorer::{Law, Model, Report, explore};
 
+mod journal;
 mod line;
 
+use journal::{Item, Journal};
 use line::{Batch, FOREIGN, LINES, Line, NUMBERS};
 
 /// The most epochs that a world may have.
 const EPOCHS: usize = 3;
-/// The most items in the journal: the session's and the other's batches, and a revocation.
-const ITEMS: usize = 4;
-
 /// What a wrong owner or session does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -35,6 +34,8 @@ pub enum Fault {
     NoGrantCheck,
     /// An owner looks at a batch's number only, not at what batch it follows.
     ChecksNumbersOnly,
+    /// The first batch under a grant names no predecessor, also where the session had the grant before.
+    BeginsAnewWithEachGrant,
     /// An owner acknowledges what is ordered.
     AcknowledgesBeforeDurable,
     /// A session reclaims without asking whether what it has seen was recovered.
@@ -66,14 +67,7 @@ impl Batches {
     }
 }
 
-/// What the journal holds.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Item {
-    Batch(Batch),
-    /// The session's grant was given to another.
-    Revoke,
-}
-
+/// What has become of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Phase {
     Absent,
@@ -98,12 +92,12 @@ struct Client {
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct State {
     epoch: u8,
-    items: [Option<Item>; ITEMS],
-    length: u8,
-    durable: u8,
+    journal: Journal,
     clients: [Client; 3],
     /// How many batches the session had made when it was cloned.
     cloned_at: u8,
+    /// How many batches the session had made when it gave its grant back and asked for it again; 0 if it never did.
+    granted_at: u8,
     /// The batches made after their maker had seen the other session's batch.
     after_foreign: u8,
     /// The batches ever sent under each epoch: any of them may arrive at any time.
@@ -125,6 +119,7 @@ pub(crate) enum Step {
     TakenOver { epoch: u8 },
     Reclaims(Line),
     BecomesAStray(Line),
+    GrantedAgain,
     Revoked,
     Cloned,
 }
@@ -148,11 +143,10 @@ impl Model for Batches {
         let other = if self.others { active } else { absent };
         vec![State {
             epoch: 0,
-            items: [None; ITEMS],
-            length: 0,
-            durable: 0,
+            journal: Journal::EMPTY,
             clients: [active, absent, other],
             cloned_at: 0,
+            granted_at: 0,
             after_foreign: 0,
             in_flight: [0; EPOCHS],
             foreign_shown: 0,
@@ -180,8 +174,9 @@ impl Model for Batches {
         }
         next.extend(state.make_durable());
         next.extend(self.take_over(state));
+        next.extend(self.grant_again(state));
         if !state.is_revoked() {
-            next.push(state.order(Item::Revoke, Step::Revoked));
+            next.push(state.order(Item::Revoked, Step::Revoked));
         }
         next.extend(self.clone_session(state));
     }
@@ -194,52 +189,52 @@ impl Model for Batches {
             Law::always(
                 "a batch follows the batch that its maker made before it",
                 |_, s: &State| {
-                    s.all_ordered(|at, batch| {
-                        s.before(batch).is_none_or(|before| s.stands_before(at, before))
-                    })
+                    let stands = |at, before| s.journal.has_before(at, Item::Batch(before));
+                    s.journal
+                        .all(|at, batch| s.before(batch).is_none_or(|before| stands(at, before)))
                 },
             ),
             Law::always("a batch follows what its maker had seen", |_, s: &State| {
                 let saw = |batch: Batch| s.after_foreign & batch.bit() != 0;
-                s.all_ordered(|at, batch| !saw(batch) || s.stands_before(at, FOREIGN))
+                s.journal
+                    .all(|at, batch| !saw(batch) || s.journal.has_before(at, Item::Batch(FOREIGN)))
             }),
             Law::always("a batch is ordered once", |_, s: &State| {
-                s.all_ordered(|at, batch| !s.stands_before(at, batch))
+                s.journal
+                    .all(|at, batch| !s.journal.has_before(at, Item::Batch(batch)))
             }),
             Law::always(
                 "no batch follows the revocation of its session",
                 |_, s: &State| {
-                    let revoked_before = |at: usize| s.items[..at].contains(&Some(Item::Revoke));
-                    s.all_ordered(|at, batch| !batch.is_of_the_session() || !revoked_before(at))
+                    let is_revoked = |at| s.journal.has_before(at, Item::Revoked);
+                    s.journal
+                        .all(|at, batch| !batch.is_of_the_session() || !is_revoked(at))
                 },
             ),
             Law::sometimes(
-                "a batch of the first epoch is replayed and acknowledged in the last",
+                "what was first sent in the first epoch is acknowledged in the last",
                 |m: &Self, s: &State| {
-                    let made_first = s.in_flight[0]
-                        & Batch {
-                            line: Line::Session,
-                            number: 1,
-                        }
-                        .bit()
-                        != 0;
-                    let last = s.client(Line::Session);
-                    made_first
-                        && last.epoch + 1 == m.epochs
-                        && last.acknowledged == NUMBERS
-                        && s.length == NUMBERS
+                    let first = Batch {
+                        line: Line::Session,
+                        number: 1,
+                    };
+                    s.in_flight[0] & first.bit() != 0 && s.shows_a_late_answer(m.epochs - 1)
                 },
             ),
             Law::sometimes("a clone's work becomes a stray", |m: &Self, s: &State| {
                 !m.clones || s.client(Line::Clone).phase == Phase::Stray && !s.is_revoked()
             }),
+            Law::sometimes("a session goes on under a second grant", |m: &Self, s: &State| {
+                m.clones || s.granted_at > 0 && s.client(Line::Session).acknowledged > s.granted_at
+            }),
             Law::stays_possible(
                 "every client gets its answer: all its work acknowledged, or a stray",
                 |_, _| true,
                 |_, s: &State| {
+                    let is_done = |client: &Client| client.acknowledged == client.made;
                     s.clients
                         .iter()
-                        .all(|c| c.phase != Phase::Active || c.acknowledged == c.made)
+                        .all(|client| client.phase != Phase::Active || is_done(client))
                 },
             ),
         ]
@@ -251,13 +246,17 @@ impl Batches {
     fn accepts(&self, state: &State, batch: Batch, epoch: u8) -> bool {
         let epoch_is_right = epoch == state.epoch || self.has(Fault::NoEpochCheck);
         let is_granted = !batch.is_of_the_session() || !state.is_revoked() || self.has(Fault::NoGrantCheck);
-        let last = state.last_of(batch);
-        let follows = if self.has(Fault::ChecksNumbersOnly) {
-            batch.number == last.map_or(0, |last| last.number) + 1
-        } else {
-            state.before(batch) == last
+        let last = state.journal.last_of(batch);
+        let follows = match self.fault {
+            Some(Fault::ChecksNumbersOnly) => batch.number == last.map_or(0, |last| last.number) + 1,
+            Some(Fault::BeginsAnewWithEachGrant) => {
+                let is_first = state.granted_at > 0 && batch.number == state.granted_at + 1;
+                let before = state.before(batch).filter(|_| !is_first);
+                before == state.journal.last_of_the_grant(batch)
+            }
+            _ => state.before(batch) == last,
         };
-        epoch_is_right && is_granted && follows && !state.stands_before(usize::from(state.length), batch)
+        epoch_is_right && is_granted && follows
     }
 
     /// A client is told that its oldest unacknowledged batch is durable.
@@ -270,21 +269,17 @@ impl Batches {
         if client.acknowledged == client.made || client.epoch != state.epoch {
             return None;
         }
-        let end = if self.has(Fault::AcknowledgesBeforeDurable) {
-            state.length
+        let journal = &state.journal;
+        let acknowledges_all = self.has(Fault::AcknowledgesBeforeDurable);
+        let end = if acknowledges_all {
+            journal.length
         } else {
-            state.durable
+            journal.durable
         };
         let is_done = if self.has(Fault::ChecksNumbersOnly) {
-            let of_number = |item: &Option<Item>| match item {
-                Some(Item::Batch(other)) => {
-                    other.is_of_the_session() == batch.is_of_the_session() && other.number >= batch.number
-                }
-                Some(Item::Revoke) | None => false,
-            };
-            state.items[..usize::from(end)].iter().any(of_number)
+            journal.has_number(end, batch)
         } else {
-            state.stands_before(usize::from(end), state.named(batch))
+            journal.has_before(end, Item::Batch(state.named(batch)))
         };
         is_done.then(|| {
             let mut after = state.clone();
@@ -300,7 +295,7 @@ impl Batches {
             return None;
         }
         let is_refused = state.is_refused(line);
-        let foreign_is_lost = client.has_seen && !state.stands_before(usize::from(state.length), FOREIGN);
+        let foreign_is_lost = client.has_seen && !state.journal.has_foreign();
         let unacknowledged = (client.acknowledged + 1..=client.made).map(|number| Batch { line, number });
         let work_is_lost = foreign_is_lost
             && unacknowledged
@@ -322,12 +317,26 @@ impl Batches {
         (state.epoch + 1 < self.epochs).then(|| {
             let mut after = state.clone();
             after.epoch += 1;
-            after.length = state.durable;
-            after.items[usize::from(state.durable)..].fill(None);
-            if after.stands_before(usize::from(after.length), FOREIGN) {
+            after.journal.recover();
+            if after.journal.has_foreign() {
                 after.foreign_shown |= 1 << after.epoch;
             }
+            if !after.journal.has(Item::Granted) {
+                after.granted_at = 0;
+            }
             (Step::TakenOver { epoch: after.epoch }, after)
+        })
+    }
+
+    /// The session, all of whose work is acknowledged, gives its grant back and gets it again.
+    fn grant_again(&self, state: &State) -> Option<(Step, State)> {
+        let session = state.client(Line::Session);
+        let is_done = session.phase == Phase::Active && session.acknowledged == session.made;
+        let may = is_done && session.made > 0 && session.epoch == state.epoch && !state.is_revoked();
+        (may && !self.clones && state.granted_at == 0).then(|| {
+            let (step, mut after) = state.order(Item::Granted, Step::GrantedAgain);
+            after.granted_at = session.made;
+            (step, after)
         })
     }
 
@@ -375,29 +384,7 @@ impl State {
     }
 
     fn is_revoked(&self) -> bool {
-        self.items.contains(&Some(Item::Revoke))
-    }
-
-    /// Whether `batch` is among the first `end` items.
-    fn stands_before(&self, end: usize, batch: Batch) -> bool {
-        self.items[..end].contains(&Some(Item::Batch(batch)))
-    }
-
-    fn ordered(&self) -> impl DoubleEndedIterator<Item = (usize, Batch)> + '_ {
-        self.items.iter().enumerate().filter_map(|(at, item)| match item {
-            Some(Item::Batch(batch)) => Some((at, *batch)),
-            Some(Item::Revoke) | None => None,
-        })
-    }
-
-    fn all_ordered(&self, holds: impl Fn(usize, Batch) -> bool) -> bool {
-        self.ordered().all(|(at, batch)| holds(at, batch))
-    }
-
-    /// Returns the last ordered batch of the session that made `batch`.
-    fn last_of(&self, batch: Batch) -> Option<Batch> {
-        let mut of_one_session = self.ordered().map(|(_, other)| other).rev();
-        of_one_session.find(|other| other.is_of_the_session() == batch.is_of_the_session())
+        self.journal.has(Item::Revoked)
     }
 
     /// Whether the owner will order nothing more of this client: its session is revoked, or a clone of it went ahead.
@@ -409,7 +396,7 @@ impl State {
                 .any(|number| self.named(Batch { line, number }) == last)
         };
         let is_revoked = mine.is_of_the_session() && self.is_revoked();
-        is_revoked || !self.last_of(mine).is_none_or(is_own)
+        is_revoked || !self.journal.last_of(mine).is_none_or(is_own)
     }
 
     /// The owner tells a client why it orders nothing more of it.
@@ -424,7 +411,10 @@ impl State {
     fn make(&self, line: Line) -> Option<(Step, State)> {
         let most = if line == Line::Other { 1 } else { NUMBERS };
         let client = self.client(line);
-        (client.made < most).then(|| {
+        // It goes on under a second grant once that is durable.
+        let waits = self.granted_at == client.made && client.made > 0 && line != Line::Other;
+        let may = !waits || self.journal.has_before(self.journal.durable, Item::Granted);
+        (may && client.made < most).then(|| {
             let batch = Batch {
                 line,
                 number: client.made + 1,
@@ -447,13 +437,8 @@ impl State {
         let sent = unsent.map(|batch| {
             let mut after = self.clone();
             after.in_flight[usize::from(client.epoch)] |= batch.bit();
-            (
-                Step::Sends {
-                    batch,
-                    epoch: client.epoch,
-                },
-                after,
-            )
+            let epoch = client.epoch;
+            (Step::Sends { batch, epoch }, after)
         });
         sent.collect()
     }
@@ -471,8 +456,7 @@ impl State {
 
     fn order(&self, item: Item, step: Step) -> (Step, State) {
         let mut after = self.clone();
-        after.items[usize::from(self.length)] = Some(item);
-        after.length += 1;
+        after.journal.order(item);
         if item == Item::Batch(FOREIGN) {
             after.foreign_shown |= 1 << self.epoch;
         }
@@ -480,18 +464,27 @@ impl State {
     }
 
     fn make_durable(&self) -> Option<(Step, State)> {
-        (self.durable < self.length).then(|| {
+        (self.journal.durable < self.journal.length).then(|| {
             let mut after = self.clone();
-            after.durable += 1;
+            after.journal.durable += 1;
             (Step::NextIsDurable, after)
         })
     }
 
+    /// Whether the session's whole work is acknowledged in `epoch`, and nobody else's.
+    fn shows_a_late_answer(&self, epoch: u8) -> bool {
+        let session = self.client(Line::Session);
+        session.epoch == epoch && session.acknowledged == NUMBERS && self.journal.length == NUMBERS
+    }
+
     fn keeps_acknowledged(&self) -> bool {
+        let is_durable = |batch| {
+            self.journal
+                .has_before(self.journal.durable, Item::Batch(self.named(batch)))
+        };
         LINES.iter().all(|&line| {
-            (1..=self.client(line).acknowledged).all(|number| {
-                self.stands_before(usize::from(self.durable), self.named(Batch { line, number }))
-            })
+            let mut numbers = 1..=self.client(line).acknowledged;
+            numbers.all(|number| is_durable(Batch { line, number }))
         })
     }
 }

@@ -5,10 +5,10 @@
 //! loss, after which the disk has what was written back: each write on its own, in any order, whole, torn or not at all.
 //!
 //! A record carries the epoch that wrote it and the hash of the record before. Recovery follows that chain from the start to
-//! the first record that does not fit. What it read may not be on the disk yet: after a kill, or after a sync that failed
-//! and left its pages clean. So it writes what it read again, and syncs it, before it acknowledges anything. An owner
-//! whose sync fails stops. A write that is cut off leaves every sector old or new, so that writing the same bytes
-//! again tears nothing.
+//! the first record that does not fit. What the kernel gives it to read may not be on the disk: after a kill, or after a
+//! sync that failed and left its pages clean. So it syncs and has the kernel forget its pages before it reads, or else it
+//! writes what it read again and syncs that before it acknowledges anything. (A write that is cut off leaves every sector
+//! old or new, so writing the same bytes again tears nothing.) An owner whose sync fails stops.
 //!
 //! The journal goes on in a second file, whose directory entry is synced as well before anything in it counts. One record
 //! stands for a bulk write: its bytes are in a pack, which is synced before the record is written. Or else the two syncs go on
@@ -37,16 +37,25 @@ pub enum Fault {
     AcknowledgesBeforeTheSync,
     /// An owner whose sync failed syncs again and believes it.
     SyncsAgainAfterAFailure,
-    /// Recovery takes what it reads for durable.
-    TrustsTheCache,
-    /// Recovery syncs what it read without writing it again.
-    SyncsWithoutWritingAgain,
     /// Recovery takes every whole record at its place, whatever it follows.
     NoChain,
     /// A process takes the epoch after the last that it reads, instead of one that was durably claimed for it alone.
     EpochFromWhatItReads,
     /// An owner does not sync the directory that it made the second file in.
     NoSyncOfTheDirectory,
+}
+
+/// How recovery makes sure that what it read is on the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recovery {
+    /// It writes what it read again and syncs it before it acknowledges anything.
+    WritesAgain,
+    /// It syncs, has the kernel forget its pages, and only then reads.
+    ReadsTheDisk,
+    /// It syncs what it read, and no more: a fault.
+    Syncs,
+    /// It takes what it read for durable: a fault.
+    Trusts,
 }
 
 /// When the bytes of a bulk write are safe.
@@ -65,6 +74,8 @@ pub enum Bulk {
 pub struct Folder {
     /// How many processes open the drive one after the other; at most 3.
     pub epochs: u8,
+    /// How recovery makes sure that what it read is on the disk.
+    pub recovery: Recovery,
     /// When the bytes of a bulk write are safe.
     pub bulk: Bulk,
     /// The planted fault.
@@ -127,6 +138,7 @@ pub(crate) struct State {
 #[expect(dead_code, reason = "a trace prints them")]
 pub(crate) enum Step {
     Recovers { epoch: Epoch, records: u8 },
+    FailsToRecover { epoch: Epoch },
     WritesBulk { epoch: Epoch },
     SyncsBulk { epoch: Epoch },
     SyncOfBulkFails { epoch: Epoch },
@@ -231,30 +243,44 @@ impl Model for Folder {
 }
 
 impl Folder {
-    /// A process that gets the lock opens the drive, reads the journal, and writes again what it read.
-    fn recover(&self, state: &State) -> Option<(Step, State)> {
+    /// A process that gets the lock opens the drive, reads the journal, and sees to it that what it read is on the disk.
+    fn recover(&self, state: &State) -> Vec<(Step, State)> {
         let is_locked = state.owners.iter().any(Option::is_some);
-        let free = state.owners.iter().position(Option::is_none)?;
+        let Some(free) = state.owners.iter().position(Option::is_none) else {
+            return Vec::new();
+        };
         if state.opened == self.epochs || is_locked && !self.has(Fault::NoLock) {
-            return None;
+            return Vec::new();
         }
         let epoch = state.opened + 1;
-        let count = self.readable(state);
-        let mut after = state.clone();
-        after.opened = epoch;
-        after.stamps[usize::from(epoch)] = self.stamp(state, epoch, count);
-        after.witness_recovery(epoch, count);
-        if !self.has(Fault::SyncsWithoutWritingAgain) {
-            after.disk.journal[..count]
-                .iter_mut()
-                .for_each(|page| page.write(page.cache));
-            if count > BULK && self.bulk == Bulk::Verified {
-                after.disk.pack.write(after.disk.pack.cache);
-            }
+        let mut next = Vec::new();
+        let mut opened = State {
+            opened: epoch,
+            ..state.clone()
+        };
+        if self.recovery == Recovery::ReadsTheDisk {
+            let mut failed = opened.clone();
+            failed.disk.lose_dirt();
+            next.push((Step::FailsToRecover { epoch }, failed));
+            opened.disk.settle();
         }
-        let trusts = self.has(Fault::TrustsTheCache);
+        let count = self.readable(&opened);
         let records = count as u8;
-        after.owners[free] = Some(Owner {
+        opened.stamps[usize::from(epoch)] = self.stamp(&opened, epoch, count);
+        opened.witness_recovery(epoch, count);
+        if self.recovery == Recovery::WritesAgain {
+            opened.disk.write_again(count, self.bulk == Bulk::Verified);
+        }
+        opened.owners[free] = Some(self.owner_of(epoch, records));
+        next.push((Step::Recovers { epoch, records }, opened));
+        next
+    }
+
+    /// Returns the memory of a process that has just recovered so many records.
+    fn owner_of(&self, epoch: Epoch, records: u8) -> Owner {
+        let trusts = matches!(self.recovery, Recovery::ReadsTheDisk | Recovery::Trusts);
+        let has_bulk = usize::from(records) > BULK;
+        Owner {
             epoch,
             written: records,
             synced: if trusts {
@@ -262,12 +288,11 @@ impl Folder {
             } else {
                 [0, 0]
             },
-            entry_synced: trusts,
-            bulk_written: count > BULK,
-            bulk_synced: count > BULK && (trusts || self.bulk == Bulk::BeforeTheRecord),
+            entry_synced: trusts && usize::from(records) > FILE,
+            bulk_written: has_bulk,
+            bulk_synced: has_bulk && (trusts || self.bulk == Bulk::BeforeTheRecord),
             failed: false,
-        });
-        Some((Step::Recovers { epoch, records }, after))
+        }
     }
 
     /// Returns the epoch that a process stamps on its records.

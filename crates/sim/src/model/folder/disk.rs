@@ -106,6 +106,34 @@ impl Disk {
         self.pack.cache.writer() == epoch
     }
 
+    fn pages(&mut self) -> impl Iterator<Item = &mut Page> {
+        self.journal.iter_mut().chain([&mut self.pack])
+    }
+
+    /// Syncs everything, and has the kernel forget its pages: what is read now is what the disk has.
+    pub(super) fn settle(&mut self) {
+        self.entry.1 = self.entry.0;
+        self.pages().for_each(|page| {
+            page.write_back();
+            page.drop_cache();
+        });
+    }
+
+    /// A sync of everything fails: nothing reaches the disk, and the kernel takes its pages for clean.
+    pub(super) fn lose_dirt(&mut self) {
+        self.pages().for_each(|page| page.dirty = false);
+    }
+
+    /// Writes so many records again as they are, and the pack too if wanted and one of them is the bulk write.
+    pub(super) fn write_again(&mut self, records: usize, pack: bool) {
+        self.journal[..records]
+            .iter_mut()
+            .for_each(|page| page.write(page.cache));
+        if pack && records > BULK {
+            self.pack.write(self.pack.cache);
+        }
+    }
+
     /// Returns everything that the kernel may do next.
     pub(super) fn kernel_steps(&self) -> Vec<(Kernel, Self)> {
         let mut next = Vec::new();

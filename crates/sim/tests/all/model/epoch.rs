@@ -35,38 +35,37 @@ fn a_journal_keeps_what_it_acknowledged_from_a_cloned_server() {
     holds("epoch, three epochs and a clone", 1_985_978, &epochs.explore());
 }
 
+fn wrong(fault: Fault) -> Epochs {
+    Epochs {
+        fault: Some(fault),
+        ..RIGHT
+    }
+}
+
 #[test]
 fn a_journal_without_one_of_its_rules_loses_something() {
     let lost = "an acknowledged segment is where every takeover finds it";
-    let grew = "a sealed epoch never grows";
-    let failed = "what was reported as failed did not happen";
     let faults = [
         (Fault::NoSeal, lost),
         (Fault::SealsOnlyThePreviousEpoch, lost),
-        (Fault::SealsBehindAGap, grew),
+        (Fault::SealsBehindAGap, "a sealed epoch never grows"),
         (Fault::AcknowledgesBeforeDurable, lost),
         (Fault::AcknowledgesOutOfOrder, lost),
-        (Fault::TakesALostReplyForAFailure, failed),
+        (
+            Fault::TakesALostReplyForAFailure,
+            "what was reported as failed did not happen",
+        ),
     ];
     for (fault, law) in faults {
-        breaks(
-            fault,
-            law,
-            &Epochs {
-                fault: Some(fault),
-                ..RIGHT
-            }
-            .explore(),
-        );
+        breaks(fault, law, &wrong(fault).explore());
     }
-    let cloned = Fault::DrawsTheNonceBeforeTheClone;
+    let fault = Fault::DrawsTheNonceBeforeTheClone;
     breaks(
-        cloned,
+        fault,
         lost,
         &Epochs {
             clones: 1,
-            fault: Some(cloned),
-            ..RIGHT
+            ..wrong(fault)
         }
         .explore(),
     );
