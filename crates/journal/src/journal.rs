@@ -13,7 +13,7 @@ use crate::epoch::Claim;
 use crate::manifest::Manifest;
 use crate::open::{Beginning, Opening};
 use crate::replay::Segment;
-use crate::room::{Preparer, Room, Sizes, blocks_of};
+use crate::room::{Preparer, Room, Sizes, planned_len};
 use commit::Writer;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
@@ -163,14 +163,18 @@ impl Journal {
         }
     }
 
-    /// Makes sure that so many more bytes of records have room; `Failure::NoSpace` when they have not.
+    /// Makes sure that a record of so many bytes has room; `Failure::NoSpace` when it has not.
     pub fn reserve(&self, bytes: usize) -> Result<(), Failure> {
-        let wanted = blocks_of(bytes) + self.sizes.reserve;
+        let planned = planned_len(bytes);
         loop {
-            if self.queue.lock().room.left() >= wanted {
-                return Ok(());
-            }
-            self.prepare_more(blocks_of(bytes), wanted)?;
+            let left = {
+                let queue = self.queue.lock();
+                if queue.room.fits(planned, self.sizes.reserve) {
+                    return Ok(());
+                }
+                queue.room.left()
+            };
+            self.prepare_more(planned, left)?;
         }
     }
 
@@ -213,7 +217,7 @@ impl Journal {
                 record.len()
             )));
         }
-        let blocks = blocks_of(record.len());
+        let planned = planned_len(record.len());
         let reserve = match reserve {
             Reserve::Leave => self.sizes.reserve,
             Reserve::Use => 0,
@@ -223,7 +227,7 @@ impl Journal {
             if let Some(failure) = &queue.stopped {
                 return Err(failure.clone());
             }
-            if queue.room.take(blocks, reserve) {
+            if queue.room.take(planned, reserve) {
                 queue.last = queue.last.next();
                 queue.waiting.push_back(Waiting { record, done });
                 if queue.room.is_low() {
@@ -233,18 +237,18 @@ impl Journal {
             }
             let left = queue.room.left();
             drop(queue);
-            self.prepare_more(blocks, left + 1)?;
+            self.prepare_more(planned, left)?;
         }
     }
 
-    /// Makes another segment, unless somebody else has made sure of `wanted` bytes meanwhile.
-    fn prepare_more(&self, blocks: u64, wanted: u64) -> Result<(), Failure> {
+    /// Makes another segment, unless somebody else did so since `left` bytes were left.
+    fn prepare_more(&self, planned: u64, left: u64) -> Result<(), Failure> {
         let mut preparer = self.preparer.lock();
-        if self.queue.lock().room.left() >= wanted {
+        if self.queue.lock().room.left() > left {
             return Ok(());
         }
-        let prepared = preparer.prepare(blocks)?;
-        self.queue.lock().room.ready.push_back(prepared);
+        let prepared = preparer.prepare(planned)?;
+        self.queue.lock().room.add(prepared);
         Ok(())
     }
 }

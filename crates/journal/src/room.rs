@@ -1,7 +1,7 @@
 //! Room for records: segments are made and filled with zeros before they are needed, so that a record's
 //! write changes nothing but its own blocks, and a full disk shows before a record is accepted.
 
-use crate::segment::{FRAME_HEAD_LEN, group_len};
+use crate::segment::FRAME_HEAD_LEN;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tenure_model::{DriveName, Epoch, Failure};
@@ -60,14 +60,15 @@ impl Preparer {
         }
     }
 
-    /// Makes a segment in which a record of so many blocks fits.
-    pub(crate) fn prepare(&mut self, record_blocks: u64) -> Result<Prepared, Failure> {
+    /// Makes a segment in which a record that is planned with `len` bytes fits.
+    pub(crate) fn prepare(&mut self, planned_len: u64) -> Result<Prepared, Failure> {
         let usual = if self.made == 0 {
             self.sizes.first
         } else {
             self.sizes.next
         };
-        let len = usual.max(BLOCK_LEN as u64 + record_blocks);
+        let needed = (BLOCK_LEN as u64 + planned_len).next_multiple_of(BLOCK_LEN as u64);
+        let len = usual.max(needed);
         self.made += 1;
         let name = format!("next-{}", self.made);
         let key = Key::in_drive(&self.drive, &["journal", &number_text(self.epoch.0), &name]);
@@ -95,70 +96,99 @@ fn fill(file: &dyn DiskFile, len: u64) -> Result<(), Failure> {
     file.sync()
 }
 
-/// Returns the most that a record can take on disk: a group of its own.
-pub(crate) fn blocks_of(record_len: usize) -> u64 {
-    group_len(FRAME_HEAD_LEN + record_len) as u64
+/// Returns what is planned for a record: its frame, and a part of the padding of groups. There are at most two groups
+/// for each `GROUP_LEN_MAX` bytes that wait, and one more, for which a segment's whole blocks have room.
+pub(crate) fn planned_len(record_len: usize) -> u64 {
+    let frame = (FRAME_HEAD_LEN + record_len) as u64;
+    frame + frame / 256
 }
 
-/// Where records will lie that were accepted and not written yet, if each has a group of its own. Written
-/// together they take no more.
+/// Where the records will lie that wait to be written.
 ///
 /// Invariant: what `take` accepted fits the segments that there are.
 #[derive(Default)]
 pub(crate) struct Room {
     /// Segments that wait for their first record, in order.
-    pub(crate) ready: VecDeque<Prepared>,
-    /// How many of them the accepted records reach into.
+    ready: VecDeque<Prepared>,
+    reached: Reached,
+}
+
+/// How far the waiting records reach.
+#[derive(Clone, Copy, Default)]
+struct Reached {
+    /// Into how many of the segments that are ready.
     ahead: usize,
-    /// Bytes that are left in the segment they reach, of how many.
+    /// Bytes that are left in the last of those, or in the one in use; of how many.
     free: u64,
     whole: u64,
 }
 
 impl Room {
+    /// Adds a segment that waits for its first record.
+    pub(crate) fn add(&mut self, segment: Prepared) {
+        self.ready.push_back(segment);
+    }
+
     /// Takes room for a record; false when there is not enough to leave `reserve` besides.
-    pub(crate) fn take(&mut self, blocks: u64, reserve: u64) -> bool {
-        let (mut ahead, mut free, mut whole) = (self.ahead, self.free, self.whole);
-        while free < blocks {
-            let Some(next) = self.ready.get(ahead) else {
-                return false;
+    pub(crate) fn take(&mut self, planned_len: u64, reserve: u64) -> bool {
+        let place = self.place(planned_len, reserve);
+        if let Some(place) = place {
+            self.reached = place;
+        }
+        place.is_some()
+    }
+
+    /// Tells whether one more record fits, and leaves `reserve` besides.
+    pub(crate) fn fits(&self, planned_len: u64, reserve: u64) -> bool {
+        self.place(planned_len, reserve).is_some()
+    }
+
+    fn place(&self, planned_len: u64, reserve: u64) -> Option<Reached> {
+        let mut reached = self.reached;
+        while reached.free < planned_len {
+            let whole = usable(self.ready.get(reached.ahead)?);
+            reached = Reached {
+                ahead: reached.ahead + 1,
+                free: whole,
+                whole,
             };
-            ahead += 1;
-            whole = next.len - BLOCK_LEN as u64;
-            free = whole;
         }
-        let left = free - blocks + self.ready.iter().skip(ahead).map(|next| next.len).sum::<u64>();
-        if left < reserve {
-            return false;
-        }
-        (self.ahead, self.free, self.whole) = (ahead, free - blocks, whole);
-        true
+        reached.free -= planned_len;
+        (self.left_behind(reached) >= reserve).then_some(reached)
+    }
+
+    fn left_behind(&self, reached: Reached) -> u64 {
+        reached.free + self.ready.iter().skip(reached.ahead).map(usable).sum::<u64>()
     }
 
     /// Tells whether it is time to make another segment.
     pub(crate) fn is_low(&self) -> bool {
-        self.ready.len() == self.ahead && self.free <= self.whole / 4 * 3
+        let Reached { ahead, free, whole } = self.reached;
+        self.ready.len() == ahead && free <= whole / 4 * 3
     }
 
     /// Returns how many bytes are left in all.
     pub(crate) fn left(&self) -> u64 {
-        self.free
-            + self
-                .ready
-                .iter()
-                .skip(self.ahead)
-                .map(|next| next.len)
-                .sum::<u64>()
+        self.left_behind(self.reached)
     }
 
     /// Takes the next segment into use.
     pub(crate) fn advance(&mut self) -> Option<Prepared> {
-        self.ahead = self.ahead.saturating_sub(1);
+        self.reached.ahead = self.reached.ahead.saturating_sub(1);
         self.ready.pop_front()
     }
 
-    /// Corrects the plan once everything accepted is written: so much is left in the segment in use, of how much.
-    pub(crate) fn settle(&mut self, free: u64, whole: u64) {
-        (self.ahead, self.free, self.whole) = (0, free, whole);
+    /// Plans anew: so much is left in the segment in use, of how much, and these records wait.
+    pub(crate) fn plan(&mut self, free: u64, whole: u64, waiting: impl Iterator<Item = usize>) {
+        let ahead = 0;
+        self.reached = Reached { ahead, free, whole };
+        for record_len in waiting {
+            self.take(planned_len(record_len), 0);
+        }
     }
+}
+
+/// Returns how many bytes of groups a segment has room for.
+fn usable(segment: &Prepared) -> u64 {
+    segment.len - BLOCK_LEN as u64
 }

@@ -104,10 +104,6 @@ impl Journal {
         if let Err(failure) = &written {
             queue.stopped.get_or_insert_with(|| stopped(failure));
         }
-        if queue.waiting.is_empty() {
-            let (free, whole) = writer.room();
-            queue.room.settle(free, whole);
-        }
         let before = queue.durable;
         drop(queue);
         drop(writer);
@@ -139,6 +135,14 @@ impl Journal {
         }
         let count = writer.fitting(queue);
         let group: Vec<Waiting> = queue.waiting.drain(..count).collect();
+        let Queue { waiting, room, .. } = &mut **queue;
+        let (free, whole) = writer.room();
+        let taken = group_len(group.iter().map(|waiting| Frame::len_of(&waiting.record)).sum()) as u64;
+        room.plan(
+            free - taken,
+            whole,
+            waiting.iter().map(|waiting| waiting.record.len()),
+        );
         let written = MutexGuard::unlocked(queue, || writer.write(&group));
         (group, written)
     }

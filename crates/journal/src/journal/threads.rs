@@ -49,7 +49,7 @@ impl Journal {
         };
         if low {
             // A full disk is what the next append hears of that finds no room.
-            let _ = self.prepare_more(0, left + 1);
+            let _ = self.prepare_more(0, left);
         }
     }
 }

@@ -1,0 +1,230 @@
+//! One owner at a time, whatever the bucket answers.
+
+use crate::world::{Bytes, append, drive, open, record, records};
+use std::sync::Arc;
+use tenure_journal::{Claim, Opening, epoch, seal};
+use tenure_model::{Epoch, Failure, Refusal, Seq};
+use tenure_store::faulty::{CallKind, Fault, Plan};
+use tenure_store::{Bucket, FaultyBucket, FolderBucket, Key, MemoryBucket, OpenError};
+
+#[test]
+fn a_second_owner_is_refused_with_the_first_ones_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let folders: [Arc<dyn Bucket>; 2] = [
+        Arc::new(FolderBucket::create(folder.path()).unwrap()),
+        Arc::new(FolderBucket::open(folder.path()).unwrap()),
+    ];
+    let memory: Arc<dyn Bucket> = Arc::new(MemoryBucket::new());
+    for [first, second] in [folders, [memory.clone(), memory]] {
+        let by = "agent a on host h, process 12, /run/tenure/a.sock".to_owned();
+        let opening = Opening::begin(first, &drive(), &by, [1; 16]).unwrap();
+        let refused = Opening::begin(second.clone(), &drive(), "b", [2; 16]).err();
+        assert_eq!(refused, Some(OpenError::Refused(Refusal::Held { by })));
+        assert_eq!(
+            epoch::newest(&*second, &drive()),
+            Ok(Epoch(1)),
+            "who is refused claims nothing"
+        );
+        drop(opening);
+        assert!(Opening::begin(second, &drive(), "b", [2; 16]).is_ok());
+    }
+}
+
+#[test]
+fn each_claim_follows_on_the_one_before() {
+    let bucket = MemoryBucket::new();
+    for number in 1..=12 {
+        let claim = epoch::claim(&bucket, &drive(), &format!("owner {number}"), [number as u8; 16]).unwrap();
+        assert_eq!((claim.epoch, claim.previous), (Epoch(number), Epoch(number - 1)));
+        assert_eq!(epoch::read(&bucket, &drive(), claim.epoch), Ok(Some(claim)));
+    }
+    assert_eq!(epoch::newest(&bucket, &drive()), Ok(Epoch(12)));
+}
+
+#[test]
+fn of_many_claimants_at_once_each_epoch_has_one() {
+    let bucket = MemoryBucket::new();
+    let claims: Vec<Claim> = std::thread::scope(|threads| {
+        let claimants: Vec<_> = (0..8u8)
+            .map(|claimant| {
+                let bucket = &bucket;
+                threads.spawn(move || {
+                    let claim = |round| {
+                        epoch::claim(
+                            bucket,
+                            &drive(),
+                            &format!("{claimant}"),
+                            [claimant * 20 + round; 16],
+                        )
+                    };
+                    (0..20u8)
+                        .filter_map(|round| claim(round).ok())
+                        .collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        claimants
+            .into_iter()
+            .flat_map(|claimant| claimant.join().unwrap())
+            .collect()
+    });
+    let mut epochs: Vec<_> = claims.iter().map(|claim| claim.epoch).collect();
+    epochs.sort_unstable();
+    let before = epochs.len();
+    epochs.dedup();
+    assert_eq!(epochs.len(), before, "no epoch has two owners");
+    for claim in claims {
+        assert_eq!(epoch::read(&bucket, &drive(), claim.epoch), Ok(Some(claim)));
+    }
+}
+
+#[test]
+fn a_claim_whose_outcome_is_unknown_is_read_back() {
+    for fault in [Fault::LoseReply, Fault::ClaimExists, Fault::LoseRequest] {
+        let memory = MemoryBucket::new();
+        let bucket = FaultyBucket::new(Arc::new(memory.clone()), Plan::none().at(1, fault));
+        let claim = epoch::claim(&bucket, &drive(), "a", [1; 16]).unwrap();
+        assert_eq!(
+            epoch::read(&memory, &drive(), Epoch(1)),
+            Ok(Some(claim)),
+            "{fault:?}"
+        );
+    }
+    let lost = FaultyBucket::new(
+        Arc::new(MemoryBucket::new()),
+        Plan::none().on(CallKind::Put, "epochs", Fault::LoseRequest),
+    );
+    let failed = epoch::claim(&lost, &drive(), "a", [1; 16]);
+    assert!(matches!(failed, Err(OpenError::Failed(Failure::Unknown(_)))));
+}
+
+#[test]
+fn a_twin_that_claims_with_another_nonce_is_not_mistaken_for_oneself() {
+    // The twin's claim arrives between this one's look and its put, whose reply or request is lost as well.
+    for fault in [Fault::LoseReply, Fault::LoseRequest] {
+        let memory = MemoryBucket::new();
+        let twin = memory.clone();
+        let on_call = Box::new(move |call: &tenure_store::faulty::Call| {
+            if call.number == 1 {
+                epoch::claim(&twin, &drive(), "a", [2; 16]).unwrap();
+            }
+        });
+        let plan = Plan::none().at(1, fault);
+        let bucket = FaultyBucket::watched(Arc::new(memory.clone()), plan, Some(on_call));
+        let refused = epoch::claim(&bucket, &drive(), "a", [1; 16]);
+        assert_eq!(
+            refused,
+            Err(OpenError::Refused(Refusal::Held { by: "a".to_owned() }))
+        );
+        assert_eq!(
+            epoch::read(&memory, &drive(), Epoch(1)).unwrap().unwrap().nonce,
+            [2; 16]
+        );
+    }
+}
+
+#[test]
+fn a_claim_that_was_overtaken_before_it_was_confirmed_is_given_up() {
+    let memory = MemoryBucket::new();
+    let faster = memory.clone();
+    let on_call = Box::new(move |call: &tenure_store::faulty::Call| {
+        if call.number == 2 {
+            epoch::claim(&faster, &drive(), "the faster one", [2; 16]).unwrap();
+        }
+    });
+    let bucket = FaultyBucket::watched(Arc::new(memory), Plan::none(), Some(on_call));
+    let refused = epoch::claim(&bucket, &drive(), "a", [1; 16]);
+    let by = "the faster one".to_owned();
+    assert_eq!(refused, Err(OpenError::Refused(Refusal::Held { by })));
+}
+
+#[test]
+fn a_damaged_claim_is_named() {
+    let memory = MemoryBucket::new();
+    epoch::claim(&memory, &drive(), "a", [1; 16]).unwrap();
+    let key = Key::parse("drives/work/epochs/00000000000000000001").unwrap();
+    let bytes = memory.get(&key).unwrap().unwrap();
+    for at in 0..bytes.len() {
+        let damaged = memory.copy();
+        damaged.damage(&key, |bytes| bytes[at] ^= 0x10);
+        let failure = epoch::read(&damaged, &drive(), Epoch(1)).unwrap_err();
+        assert!(
+            matches!(failure, Failure::Corrupt(_)) && failure.to_string().contains(key.as_str()),
+            "{failure}"
+        );
+        damaged.damage(&key, |bytes| bytes.truncate(at));
+        assert!(epoch::read(&damaged, &drive(), Epoch(1)).is_err());
+    }
+}
+
+#[test]
+fn what_an_old_owner_writes_after_the_seal_does_not_count() {
+    let memory = MemoryBucket::new();
+    let bucket: Arc<dyn Bucket> = Arc::new(memory.clone());
+    let (journal, _) = open(&bucket).unwrap();
+    append(&journal, 1, 3).unwrap();
+    // The old owner is paused: its files stay open, its lock is gone with the copy.
+    let late = journal;
+    let copy = memory.copy();
+    append(&late, 4, 5).unwrap();
+    let segment = Key::parse("drives/work/journal/00000000000000000001/00000000000000000001").unwrap();
+    let late_bytes = memory.get(&segment).unwrap().unwrap();
+
+    let taken_over: Arc<dyn Bucket> = Arc::new(copy.clone());
+    let (journal, replayed) = open(&taken_over).unwrap();
+    assert_eq!(replayed, records(1, 3));
+    let sealed = seal::read(&copy, &drive(), Epoch(1)).unwrap().unwrap();
+    assert_eq!((sealed.end, sealed.by), (journal.began(), Epoch(2)));
+    // Now the old owner's late records reach the disk.
+    assert!(copy.damage(&segment, |bytes| *bytes = late_bytes));
+    journal.append_now(record(44)).unwrap();
+    drop(journal);
+    let (_, replayed) = open(&taken_over).unwrap();
+    assert_eq!(replayed[..3], records(1, 3));
+    assert_eq!(replayed[3..], [(Seq(4), Bytes(record(44)))]);
+}
+
+#[test]
+fn a_drive_without_a_disk_is_refused_in_words() {
+    struct Remote(MemoryBucket);
+    impl Bucket for Remote {
+        fn put_if_absent(&self, key: &Key, bytes: &[u8]) -> Result<tenure_store::Put, Failure> {
+            self.0.put_if_absent(key, bytes)
+        }
+        fn get(&self, key: &Key) -> Result<Option<Vec<u8>>, Failure> {
+            self.0.get(key)
+        }
+        fn get_parts(
+            &self,
+            key: &Key,
+            offset: u64,
+            parts: &mut [std::io::IoSliceMut<'_>],
+        ) -> Result<(), Failure> {
+            self.0.get_parts(key, offset, parts)
+        }
+        fn size(&self, key: &Key) -> Result<Option<u64>, Failure> {
+            self.0.size(key)
+        }
+        fn list(&self, under: &str) -> Result<Vec<Key>, Failure> {
+            self.0.list(under)
+        }
+        fn children(&self, under: &str) -> Result<Vec<String>, Failure> {
+            self.0.children(under)
+        }
+        fn delete(&self, key: &Key) -> Result<(), Failure> {
+            self.0.delete(key)
+        }
+        fn requests(&self) -> &tenure_store::Requests {
+            self.0.requests()
+        }
+        fn disk(&self) -> Option<Arc<dyn tenure_store::Disk>> {
+            None
+        }
+        fn describe(&self) -> String {
+            "s3://bucket".to_owned()
+        }
+    }
+    let refused = Opening::begin(Arc::new(Remote(MemoryBucket::new())), &drive(), "a", [0; 16]).err();
+    let words = refused.unwrap().to_string();
+    assert!(words.contains("s3://bucket"), "{words}");
+}

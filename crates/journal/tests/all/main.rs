@@ -1,0 +1,10 @@
+//! What the journal promises: order, durability, one owner.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod appending;
+mod claims;
+mod crashes;
+mod folding;
+mod room;
+mod world;

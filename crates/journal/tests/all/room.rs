@@ -1,0 +1,112 @@
+//! A full disk shows before a record is accepted, and leaves room for what frees space.
+
+use crate::world::{append, open, open_as, record, records};
+use std::sync::Arc;
+use tenure_journal::Sizes;
+use tenure_model::{Failure, Seq};
+use tenure_store::{Bucket, MemoryBucket};
+
+/// A journal on a disk that has room for the first segment and no other, filled with ordinary records.
+fn filled() -> (MemoryBucket, Arc<tenure_journal::Journal>, u64) {
+    let memory = MemoryBucket::new();
+    let bucket: Arc<dyn Bucket> = Arc::new(memory.clone());
+    let sizes = Sizes {
+        first: 16 * 4096,
+        next: 16 * 4096,
+        reserve: 4 * 4096,
+    };
+    let (journal, _) = open_as(&bucket, "a", sizes).unwrap();
+    memory.limit_space(Some(100_000));
+    let mut number = 0;
+    loop {
+        match journal.append_now(record(number + 1)) {
+            Ok(at) => number = at.seq.0,
+            Err(failure) => {
+                assert!(matches!(failure, Failure::NoSpace(_)), "{failure:?}");
+                return (memory, journal, number);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_refuses_records_and_the_last_room_is_for_what_frees_space() {
+    let (memory, journal, number) = filled();
+    assert_eq!(number, 11, "one block each, and four are kept");
+    assert_eq!(
+        journal.last(),
+        Seq(number),
+        "what was refused has no place in the order"
+    );
+    assert!(matches!(journal.reserve(1), Err(Failure::NoSpace(_))));
+    let mut freeing = 0;
+    while journal
+        .append_from_reserve(
+            record(number + freeing + 1),
+            Box::new(|outcome| assert!(outcome.is_ok())),
+        )
+        .is_ok()
+    {
+        freeing += 1;
+        journal.commit_waiting();
+    }
+    assert_eq!(freeing, 4);
+    let end = number + freeing;
+    memory.limit_space(None);
+    append(&journal, end + 1, end + 30).unwrap();
+    drop(journal);
+    let bucket: Arc<dyn Bucket> = Arc::new(memory);
+    let (_, replayed) = open(&bucket).unwrap();
+    assert_eq!(replayed, records(1, end + 30));
+}
+
+#[test]
+fn a_refused_segment_leaves_no_file() {
+    let (memory, _journal, _) = filled();
+    let keys = memory.list("drives/work/journal/").unwrap();
+    assert_eq!(keys.len(), 1, "{keys:?}");
+}
+
+#[test]
+fn what_was_accepted_is_written_although_the_disk_is_full_by_then() {
+    let memory = MemoryBucket::new();
+    let bucket: Arc<dyn Bucket> = Arc::new(memory.clone());
+    let (journal, _) = open(&bucket).unwrap();
+    for number in 1..=60 {
+        journal
+            .enqueue(record(number), Box::new(|outcome| assert!(outcome.is_ok())))
+            .unwrap();
+    }
+    memory.limit_space(Some(0));
+    journal.commit_waiting();
+    assert_eq!(journal.durable().seq, Seq(60));
+}
+
+#[test]
+fn room_that_was_reserved_is_there() {
+    let memory = MemoryBucket::new();
+    let bucket: Arc<dyn Bucket> = Arc::new(memory.clone());
+    let (journal, _) = open(&bucket).unwrap();
+    journal.reserve(200_000).unwrap();
+    memory.limit_space(Some(0));
+    journal.append_now(vec![1; 200_000]).unwrap();
+    assert!(matches!(journal.reserve(200_000), Err(Failure::NoSpace(_))));
+}
+
+#[test]
+fn segments_that_wait_are_removed_by_the_next_owner() {
+    let memory = MemoryBucket::new();
+    let bucket: Arc<dyn Bucket> = Arc::new(memory.clone());
+    let (journal, _) = open(&bucket).unwrap();
+    append(&journal, 1, 2).unwrap();
+    journal.reserve(100_000).unwrap();
+    let waiting = |bucket: &dyn Bucket| {
+        let keys = bucket.list("drives/work/journal/").unwrap();
+        keys.iter().filter(|key| key.as_str().contains("next")).count()
+    };
+    assert!(waiting(&memory) > 0);
+    drop(journal);
+    let (_, replayed) = open(&bucket).unwrap();
+    assert_eq!(waiting(&memory), 0);
+    assert_eq!(replayed, records(1, 2));
+}
