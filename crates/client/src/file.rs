@@ -58,6 +58,11 @@ impl Branch {
         })
     }
 
+    /// Tells whether a write would have to wait until staged bytes have gone to the bucket.
+    pub fn is_stage_full(&self) -> bool {
+        self.inner.state.read().stage.bytes() >= self.inner.options.stage_max
+    }
+
     /// Stages bytes for a file. They are visible at once, and durable after a sync or the lag.
     pub fn write(&self, ino: Ino, offset: u64, bytes: Bytes) -> Result<(), Error> {
         let end = offset

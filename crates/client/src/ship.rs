@@ -13,6 +13,8 @@ use tenure_wire::{Done, Error, Shipped};
 
 /// Ops in bytes from which a batch is shipped without being asked.
 pub(crate) const LOG_SHIP: usize = tenure_model::limits::BATCH_LEN_MAX / 4;
+/// Staged bytes that go along with any sync: they ride in the journal, and cost its one wait for the disk nothing.
+const LITTLE: u64 = 32 << 10;
 /// How often in a lag the shipper looks whether something has waited for it.
 const TICKS_PER_LAG: u32 = 10;
 /// Times that names are chased whose bytes were staged meanwhile, before writers have to wait.
@@ -240,10 +242,12 @@ impl Inner {
         }
     }
 
-    /// Settles what the waiters want durable; without any, or when something has waited for the lag, everything.
+    /// Settles what the waiters want durable; without any, when something has waited for the lag, or when it is little,
+    /// everything: the less a crash takes from files whose names it leaves, the better.
     fn settle_for(&self, waiters: &[Waiter]) -> Result<(), Error> {
         let all = waiters.is_empty() || waiters.iter().any(|waiter| matches!(waiter.scope, Scope::All));
-        if all || self.unsynced().age >= self.options.lag_max {
+        let unsynced = self.unsynced();
+        if all || unsynced.age >= self.options.lag_max || unsynced.bytes <= LITTLE {
             return self.settle_all();
         }
         waiters.iter().try_for_each(|waiter| match waiter.scope {

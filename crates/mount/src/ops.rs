@@ -10,6 +10,7 @@ mod entry;
 mod hidden;
 mod known;
 mod mounted;
+mod pool;
 mod waiting;
 mod xattr;
 
@@ -21,9 +22,10 @@ use crate::kernel::{
 };
 use hidden::Hidden;
 use known::Known;
+use pool::Pool;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tenure_client::{Branch, Error};
@@ -52,9 +54,12 @@ type Answered = Result<(), Error>;
 
 /// The file system that the kernel talks to.
 pub(crate) struct Served {
+    /// Itself, for what is done on another thread.
+    myself: Weak<Served>,
     branch: Arc<Branch>,
     clock: Arc<dyn Clock>,
     known: Known,
+    pool: Pool,
     hidden: Hidden,
     settings: Settings,
     requests: Requests,

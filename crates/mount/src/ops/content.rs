@@ -54,14 +54,24 @@ impl Served {
 
     pub(super) fn write(&self, ino: Ino, offset: u64, data: Payload<'_>, kill_suidgid: bool, reply: Reply) {
         let size = data.bytes().len() as u32;
-        let written = self.branch.write(ino, offset, keep(data)).and_then(|()| {
-            if kill_suidgid {
-                self.drop_set_ids(ino, self.branch.attr(ino)?).map(drop)
-            } else {
-                Ok(())
+        let bytes = keep(data);
+        if !self.branch.is_stage_full() {
+            let written = self.write_bytes(ino, offset, bytes, kill_suidgid);
+            return answer(reply, written, |reply, ()| reply.written(size));
+        }
+        // The bucket is slower than the writer, who waits elsewhere, and not for ever.
+        let (waiting, myself) = (Waiting::new(reply), self.myself.clone());
+        self.pool.run(move || {
+            if let Some(served) = myself.upgrade() {
+                let written = served.write_bytes(ino, offset, bytes, kill_suidgid);
+                waiting.end_with(written, |reply, ()| reply.written(size));
             }
         });
-        answer(reply, written, |reply, ()| reply.written(size));
+    }
+
+    fn write_bytes(&self, ino: Ino, offset: u64, bytes: Bytes, kill_suidgid: bool) -> Answered {
+        self.branch.write(ino, offset, bytes)?;
+        if kill_suidgid { self.drop_set_ids(ino, self.branch.attr(ino)?).map(drop) } else { Ok(()) }
     }
 
     /// Makes a file durable with all names; an fsync of the root makes everything durable, which `sync` cannot ask for.

@@ -2,12 +2,13 @@
 
 use super::hidden::{Hidden, Status};
 use super::known::Known;
+use super::pool::Pool;
 use super::{Requests, Served, Settings, TTL_EXCLUSIVE};
 use crate::kernel::{Contents, Filesystem, MountError, Session, Unmount, UnmountError};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use tenure_client::Branch;
 use tenure_model::Clock;
 
@@ -61,10 +62,12 @@ impl Mount {
         let root = rustix::process::geteuid().is_root();
         // Root may do everything in a mount that is its own; everybody else is checked by the kernel.
         let kernel_checks = options.allow_other || !root;
-        let served = Arc::new(Served {
+        let served = Arc::new_cyclic(|myself| Served {
+            myself: Weak::clone(myself),
             branch,
             clock,
             known: Known::default(),
+            pool: Pool::default(),
             hidden: Hidden::new(status),
             settings: Settings {
                 kernel_checks,

@@ -1,6 +1,6 @@
 //! A request that is answered later, unless its caller is interrupted before.
 
-use super::errno;
+use super::answer;
 use crate::kernel::{Arming, Errno, Reply};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -24,12 +24,14 @@ impl Waiting {
         Waiting(slot)
     }
 
-    /// Answers, if nobody has.
+    /// Answers success or the error, if nobody has answered.
     pub(super) fn end(self, outcome: Result<(), Error>) {
-        self.answer(|reply| match outcome {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(errno(&error)),
-        });
+        self.end_with(outcome, |reply, ()| reply.ok());
+    }
+
+    /// Answers with what `then` makes of a success, or with the error, if nobody has answered.
+    pub(super) fn end_with<T>(self, outcome: Result<T, Error>, then: impl FnOnce(Reply, T)) {
+        self.answer(|reply| answer(reply, outcome, then));
     }
 
     fn answer(&self, answer: impl FnOnce(Reply)) {
