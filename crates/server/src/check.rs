@@ -70,6 +70,9 @@ impl Inner {
         if branch.tree().address().is_some_and(|at| !packed.seen.insert(at)) {
             return Vec::new();
         }
+        // All of it is looked at as a whole, so nothing is evicted meanwhile.
+        let memory = branch.tree().memory().clone();
+        let _held = memory.hold();
         if let Err(failure) = self.loader.load_all(branch.tree()) {
             return vec![format!("a page of its tree cannot be read: {failure}")];
         }

@@ -5,9 +5,10 @@
 
 use crate::load::Loader;
 use crate::state::After;
+use crate::state::permit::because;
 use tenure_core::Branch;
 use tenure_model::codec::{Codec, Reader};
-use tenure_model::{Batch, BranchId, Failure, Op, Record};
+use tenure_model::{Batch, BranchId, Op, Record};
 use tenure_wire::Error;
 
 /// Returns the branch whose content a record may change.
@@ -52,7 +53,7 @@ pub(crate) fn after_ops(
     let mut ops = Reader::new(&batch.ops);
     while !ops.is_empty() {
         let op = Op::read(&mut ops).map_err(|error| {
-            Failure::Corrupt(format!(
+            because(&format!(
                 "batch {} of session {}: {error}",
                 batch.number, batch.session
             ))

@@ -10,11 +10,13 @@ use crate::work::{self, Work};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tenure_core::Branch;
 use tenure_core::tree::Memory;
+use tenure_journal::Sizes as JournalSizes;
 use tenure_model::record::Source;
 use tenure_model::{
     Address, Batch, BranchId, BranchName, CheckpointName, Clock, DriveName, Epoch, InoRange, Seq, SessionId,
@@ -53,6 +55,8 @@ pub struct Options {
     pub page_bytes_max: usize,
     /// How long a session that outlived an owner may be silent before another takes what it holds.
     pub session_ttl: Duration,
+    /// Bytes of the journal's segments.
+    pub journal_sizes: JournalSizes,
 }
 
 /// Whether an open drive has threads of its own.
@@ -77,6 +81,7 @@ impl Options {
             fold_bytes: FOLD_BYTES,
             page_bytes_max: PAGE_BYTES_MAX,
             session_ttl: SESSION_TTL,
+            journal_sizes: JournalSizes::default(),
         }
     }
 }
@@ -99,8 +104,10 @@ pub(crate) struct Inner {
     pub(crate) filling: Filling,
     pub(crate) memory: Memory,
     pub(crate) live: Mutex<Live>,
-    pub(crate) health: Health,
+    pub(crate) health: Arc<Health>,
     pub(crate) places: Places,
+    /// Bytes of records since the newest manifest.
+    pub(crate) unfolded: AtomicU64,
     pub(crate) work: Arc<Work>,
     /// Held while a fold runs: the record that the newest manifest follows, if it says all up to there.
     pub(crate) folding: Mutex<Option<Seq>>,
@@ -136,7 +143,6 @@ impl Drive {
     pub fn close(&self) -> Result<(), Error> {
         self.inner.end_hosted_sessions()?;
         self.inner.fold()?;
-        self.inner.filling.discard_empty()?;
         self.end();
         Ok(())
     }
@@ -268,12 +274,6 @@ impl Inner {
     }
 
     fn status(&self) -> Result<Status, Error> {
-        let journal_bytes = self
-            .live
-            .lock()
-            .journal
-            .as_ref()
-            .map_or(0, |journal| journal.unfolded_bytes());
         let counts = self.bucket.requests().counts();
         let requests = [
             ("put", counts.puts),
@@ -287,7 +287,7 @@ impl Inner {
             drive: self.name.to_string(),
             epoch: self.epoch,
             tier: self.tier().to_owned(),
-            journal_bytes,
+            journal_bytes: self.unfolded.load(Ordering::Relaxed),
             requests: requests
                 .map(|(kind, count)| (kind.to_owned(), count))
                 .into_iter()

@@ -7,6 +7,7 @@ use crate::drive::Inner;
 use crate::state::{Folded, State};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use tenure_core::Tree;
 use tenure_core::tree::Pages;
 use tenure_journal::{Journal, Manifest, Position, Tier};
@@ -18,6 +19,8 @@ use tenure_wire::Error;
 /// A drive at a place in its order.
 struct Snapshot {
     state: State,
+    /// Bytes of records up to there since the manifest before.
+    bytes: u64,
     seq: Seq,
     journal: Arc<Journal>,
 }
@@ -43,6 +46,7 @@ impl Inner {
             state: RowPacks(packs).written(),
         })?;
         *last = Some(snapshot.seq);
+        self.unfolded.fetch_sub(snapshot.bytes, Ordering::Relaxed);
         self.with(|live| {
             live.state.note_folded(&folded);
             Ok(())
@@ -67,6 +71,7 @@ impl Inner {
             self.places.want(seq);
             Ok(Snapshot {
                 state: live.state.clone(),
+                bytes: self.unfolded.load(Ordering::Relaxed),
                 seq,
                 journal,
             })

@@ -30,14 +30,14 @@ impl Health {
         }
     }
 
-    /// Stops the drive because what was accepted could not be made durable.
-    pub(crate) fn stop_after(&self, failure: &Failure) {
+    /// Stops the drive because `what` failed, and with it what may have been accepted or placed.
+    pub(crate) fn stop_after(&self, what: &str, failure: &Failure) {
         let after = "nothing that was acknowledged is lost; end this process and open the drive again";
         self.stop(match failure {
             Failure::Fenced(why) => Failure::Fenced(why.clone()),
             Failure::DidNotHappen(_) | Failure::Unknown(_) | Failure::NoSpace(_) | Failure::Corrupt(_) => {
                 Failure::Unknown(format!(
-                    "the drive has stopped, because its journal failed: {failure}; {after}"
+                    "the drive has stopped, because {what} failed: {failure}; {after}"
                 ))
             }
         });

@@ -12,6 +12,7 @@ mod check;
 mod lend;
 mod session;
 mod ship;
+mod vet;
 
 mod decide;
 mod order;
@@ -30,3 +31,4 @@ pub use admin::{delete, list};
 pub use drive::{Drive, Options, Threads};
 pub use holder::{Holder, holder};
 pub use open::Beginning;
+pub use tenure_journal::Sizes as JournalSizes;

@@ -49,13 +49,19 @@ impl Loader {
     /// Decides an op and makes its change.
     pub(crate) fn change(&self, branch: &mut Branch, op: &Op) -> Result<(), Error> {
         for _ in 0..LOADS_MAX {
+            // What was read to decide must still be there when the change is made.
+            let memory = branch.tree().memory().clone();
+            let held = memory.hold();
             match branch.decide(op) {
                 Ok(decision) => {
                     branch.apply(decision);
                     return Ok(());
                 }
                 Err(Undecided::Refused(refusal)) => return Err(refusal.into()),
-                Err(Undecided::Missing(missing)) => self.load(&missing)?,
+                Err(Undecided::Missing(missing)) => {
+                    drop(held);
+                    self.load(&missing)?;
+                }
             }
         }
         Err(Failure::DidNotHappen("the memory for pages is too small for this".into()).into())

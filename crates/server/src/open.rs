@@ -17,6 +17,7 @@ use crate::work::Work;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use tenure_core::Tree;
 use tenure_core::tree::Memory;
 use tenure_journal::{Manifest, Opening};
@@ -103,6 +104,7 @@ struct Recovery {
     /// The chunks that the journal places in packs that were left open.
     left_open: BTreeMap<PackNumber, Vec<ChunkPlace>>,
     records: u64,
+    record_bytes: u64,
     notices: Vec<String>,
 }
 
@@ -117,8 +119,14 @@ fn take_over(
         socket: options.socket.clone(),
     };
     let opening = Opening::begin(bucket.clone(), name, &who.to_string(), options.nonce).map_err(refused)?;
+    let opening = opening.with_sizes(options.journal_sizes);
     let epoch = opening.claim().epoch;
     let mut recovery = Recovery::from_manifest(&bucket, name, opening.manifest())?;
+    recovery
+        .notices
+        .extend(opening.damaged_manifests().iter().map(|failure| {
+            format!("a damaged manifest was passed over, and more of the journal was replayed: {failure}")
+        }));
     let folded = opening.manifest().map(|manifest| manifest.at.seq);
     let journal = opening.replay(&mut |seq, record| recovery.replay(seq, record))?;
     recovery.recover_open_packs()?;
@@ -130,20 +138,22 @@ fn take_over(
         packs,
         notices,
         records,
+        record_bytes,
         ..
     } = recovery;
     if options.threads == crate::drive::Threads::Started {
-        journal.start_threads();
+        journal.start_threads()?;
         packs.start_thread()?;
     }
     let places = Places::new(journal.durable());
+    let health = Arc::new(Health::default());
     let folding = Mutex::new(folded.filter(|_| records == 0));
     let inner = Arc::new_cyclic(|myself| Inner {
         myself: myself.clone(),
         name: name.clone(),
         bucket,
         epoch,
-        filling: Filling::new(packs.clone(), epoch),
+        filling: Filling::new(packs.clone(), epoch, health.clone()),
         packs,
         loader,
         memory,
@@ -153,8 +163,9 @@ fn take_over(
             sessions: 0,
             silent: Silent::default(),
         }),
-        health: Health::default(),
+        health,
         places,
+        unfolded: AtomicU64::new(record_bytes),
         work: Arc::new(Work::new(options.fold_bytes, options.page_bytes_max)),
         folding,
         notices,
@@ -188,6 +199,7 @@ impl Recovery {
             packs,
             left_open,
             records: 0,
+            record_bytes: 0,
             notices: Vec::new(),
         })
     }
@@ -211,6 +223,7 @@ impl Recovery {
         }
         self.state.apply(&record, after);
         self.records += 1;
+        self.record_bytes += bytes.len() as u64;
         Ok(())
     }
 

@@ -11,6 +11,7 @@ use crate::session::Silent;
 use crate::state::{After, State};
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use tenure_journal::{Journal, Position};
 use tenure_model::codec::Codec;
 use tenure_model::{Failure, Record, Seq};
@@ -111,24 +112,27 @@ impl Inner {
                     done(Ok(()));
                 }
                 Err(failure) => {
-                    inner.health.stop_after(&failure);
+                    inner.health.stop_after("its journal", &failure);
                     done(inner.health.check());
                 }
             }
         });
-        journal.enqueue(bytes, told).map_err(|failure| {
+        let len = bytes.len() as u64;
+        let seq = journal.enqueue(bytes, told).map_err(|failure| {
             let done = kept
                 .lock()
                 .take()
                 .expect("a record that was not put in order is told nobody");
             (failure.into(), done)
-        })
+        })?;
+        self.unfolded.fetch_add(len, Ordering::Relaxed);
+        Ok(seq)
     }
 
     /// Returns when everything up to `seq` is durable.
     pub(crate) fn commit_through(&self, journal: &Journal, seq: Seq) -> Result<(), Error> {
         journal.commit_through(seq).map_err(|failure| {
-            self.health.stop_after(&failure);
+            self.health.stop_after("its journal", &failure);
             self.health.check().expect_err("it has just stopped")
         })
     }

@@ -3,6 +3,7 @@
 //! A chunk that was placed lately is not placed again, whoever brings it. Invariant: a pack's number is used once in
 //! the life of a drive, because it carries the epoch.
 
+use crate::health::Health;
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -19,6 +20,7 @@ const RECENT_MAX: usize = 1 << 16;
 pub(crate) struct Filling {
     packs: Arc<Packs>,
     epoch: Epoch,
+    health: Arc<Health>,
     next: AtomicU64,
     chunks: Mutex<Fill>,
     pages: Mutex<Fill>,
@@ -44,10 +46,11 @@ struct Recent {
 
 impl Filling {
     /// Fills packs of `packs` with numbers of `epoch`.
-    pub(crate) fn new(packs: Arc<Packs>, epoch: Epoch) -> Self {
+    pub(crate) fn new(packs: Arc<Packs>, epoch: Epoch, health: Arc<Health>) -> Self {
         Self {
             packs,
             epoch,
+            health,
             next: AtomicU64::new(1),
             chunks: Mutex::default(),
             pages: Mutex::default(),
@@ -75,11 +78,14 @@ impl Filling {
     /// Returns those of `places` whose bytes are not durable yet.
     pub(crate) fn undurable<'a>(&self, places: &'a mut [ChunkPlace]) -> Vec<&'a mut ChunkPlace> {
         let fill = self.chunks.lock();
-        let is_durable = |place: &ChunkPlace| {
-            let writer = fill.writers().find(|writer| writer.number() == place.at.pack);
-            writer.is_none_or(|writer| writer.durable() >= place.offset + u64::from(place.len))
-        };
+        let is_durable =
+            |place: &ChunkPlace| fill.is_durable(place.at.pack, place.offset + u64::from(place.len));
         places.iter_mut().filter(|place| !is_durable(place)).collect()
+    }
+
+    /// Tells whether the bytes of a pack before `end` are durable.
+    pub(crate) fn is_durable(&self, pack: PackNumber, end: u64) -> bool {
+        self.chunks.lock().is_durable(pack, end)
     }
 
     /// Returns when the bytes of `places` are durable.
@@ -92,7 +98,7 @@ impl Filling {
         let writers: Vec<_> = self.chunks.lock().writers().cloned().collect();
         for writer in writers {
             if let Some(end) = ends.get(&writer.number()) {
-                writer.flush(*end)?;
+                writer.flush(*end).inspect_err(|_| self.stop_if_broken(&writer))?;
             }
         }
         Ok(())
@@ -116,16 +122,6 @@ impl Filling {
         self.seal(&self.pages)
     }
 
-    /// Removes packs that were begun and have nothing in them.
-    pub(crate) fn discard_empty(&self) -> Result<(), Failure> {
-        for fill in [&self.chunks, &self.pages] {
-            if let Some(empty) = fill.lock().open.take_if(|open| open.is_empty()) {
-                self.packs.discard_open(empty.number())?;
-            }
-        }
-        Ok(())
-    }
-
     fn append(
         &self,
         fill: &Mutex<Fill>,
@@ -136,7 +132,10 @@ impl Filling {
         let mut filled = false;
         loop {
             let writer = self.open_writer(fill)?;
-            if let Some(place) = writer.append(kind, digest, bytes)? {
+            let appended = writer
+                .append(kind, digest, bytes)
+                .inspect_err(|_| self.stop_if_broken(&writer));
+            if let Some(place) = appended? {
                 return Ok((place, filled));
             }
             let mut fill = fill.lock();
@@ -168,12 +167,22 @@ impl Filling {
     fn seal(&self, fill: &Mutex<Fill>) -> Result<(), Failure> {
         let _alone = self.sealing.lock();
         loop {
-            let Some(number) = fill.lock().full.first().map(|full| full.number()) else {
+            let Some(writer) = fill.lock().full.first().cloned() else {
                 return Ok(());
             };
-            self.packs.seal(number)?;
+            self.packs
+                .seal(writer.number())
+                .inspect_err(|_| self.stop_if_broken(&writer))?;
             // It counts as durable from here on, because it is no longer among those that are filled.
-            fill.lock().full.retain(|full| full.number() != number);
+            fill.lock().full.retain(|full| full.number() != writer.number());
+        }
+    }
+
+    /// Stops the drive when a pack cannot be trusted any more: what was placed there may never become durable.
+    fn stop_if_broken(&self, writer: &PackWriter) {
+        // Nothing lies before byte 0, so only a pack that has failed fails this.
+        if let Err(failure) = writer.flush(0) {
+            self.health.stop_after("a pack", &failure);
         }
     }
 }
@@ -181,6 +190,11 @@ impl Filling {
 impl Fill {
     fn writers(&self) -> impl Iterator<Item = &Arc<PackWriter>> {
         self.full.iter().chain(&self.open)
+    }
+
+    fn is_durable(&self, pack: PackNumber, end: u64) -> bool {
+        let writer = self.writers().find(|writer| writer.number() == pack);
+        writer.is_none_or(|writer| writer.durable() >= end)
     }
 
     fn end(&mut self) {

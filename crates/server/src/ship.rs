@@ -3,23 +3,33 @@
 //! Invariant: a batch is accepted whole or not at all, only from the holder, only right behind the last one, and only
 //! when its chunks are durable or ride in the journal with it.
 
-use crate::decide;
 use crate::drive::Inner;
 use crate::session::epoch_of;
-use crate::state::{After, State, batch_digest};
+use crate::state::{After, Session, State, batch_digest};
 use tenure_core::Branch;
 use tenure_model::codec::Codec;
-use tenure_model::op::RenameMode;
-use tenure_model::{
-    Batch, ChunkPlace, Digest, Extent, Ino, InoRange, Op, Record, Refusal, SessionId, limits,
-};
+use tenure_model::{Batch, ChunkPlace, Digest, Record, Refusal, SessionId, limits};
 use tenure_wire::{Chunk, Done, Error, Placed, Shipped};
 
 /// Bytes of chunks that ride in the journal when a batch comes before they are durable: above it, waiting for the pack
 /// costs less than writing them twice.
 const INLINE_CHUNKS_MAX: u64 = 64 << 10;
-/// Bytes that a batch's record has beside its ops and chunks, with a margin.
-const RECORD_LEN_MORE: u64 = 4096;
+
+/// What is to be done with a batch.
+enum Turn {
+    /// It follows the last one: look at it and order it.
+    Next(Session, Branch),
+    /// It is the last one, which was accepted before: its holder has not heard so.
+    Again,
+}
+
+/// A batch that may be ordered.
+struct Prepared {
+    batch: Batch,
+    digest: Digest,
+    bytes: Vec<u8>,
+    after: After,
+}
 
 impl Inner {
     pub(crate) fn place(&self, session: SessionId, chunks: &[Chunk<'_>]) -> Result<Vec<Placed>, Error> {
@@ -44,97 +54,69 @@ impl Inner {
     }
 
     pub(crate) fn ship(&self, batch: Batch, after: Option<Branch>, done: Done<Shipped>) {
-        let prepared = self.prepare(batch, after);
-        let (prepared, after) = match prepared {
-            Ok(prepared) => prepared,
-            Err(error) => return done(Err(error)),
-        };
-        let digest = prepared.digest;
+        let digest = batch_digest(&batch);
         let done: Done<()> = Box::new(move |durable| done(durable.map(|()| Shipped { digest })));
-        self.order_batch(prepared, after, done);
+        let prepared = self.turn_of(&batch, digest).and_then(|turn| match turn {
+            Turn::Next(session, branch) => self.prepare(batch, digest, after, (&session, branch)).map(Some),
+            Turn::Again => Ok(None),
+        });
+        match prepared {
+            Ok(Some(prepared)) => self.order_batch(prepared, done),
+            Ok(None) => done(self.settle_all()),
+            Err(error) => done(Err(error)),
+        }
     }
 
-    /// Does all that needs no place in the order: looks at the batch, decides its ops, and sees to its chunks.
-    fn prepare(&self, mut batch: Batch, after: Option<Branch>) -> Result<(Prepared, After), Error> {
+    fn turn_of(&self, batch: &Batch, digest: Digest) -> Result<Turn, Error> {
+        self.with(|live| {
+            let session = live.known(batch.session)?;
+            let is_last = |grant: crate::state::Grant| {
+                (grant.session, grant.number, grant.digest) == (batch.session, batch.number, digest)
+            };
+            if live.state.grant(batch.branch).is_some_and(is_last) {
+                return Ok(Turn::Again);
+            }
+            self.may_ship(&live.state, batch)?;
+            let branch = live.state.opened(batch.branch).ok_or(Refusal::Stale)?.branch;
+            Ok(Turn::Next(session, branch))
+        })
+    }
+
+    /// Does all that needs no place in the order: decides the ops, and sees to the chunks.
+    fn prepare(
+        &self,
+        mut batch: Batch,
+        digest: Digest,
+        after: Option<Branch>,
+        (session, before): (&Session, Branch),
+    ) -> Result<Prepared, Error> {
         if batch.ops.len() > limits::BATCH_LEN_MAX {
             return Err(Refusal::TooLarge.into());
         }
-        let seen = self.with(|live| {
-            let session = live.known(batch.session)?;
-            self.may_ship(&live.state, &batch)?;
-            let branch = live.state.opened(batch.branch).ok_or(Refusal::Stale)?.branch;
-            Ok((session, branch))
-        })?;
-        let (session, branch) = seen;
         let after = match after.filter(|_| session.hosted) {
             Some(after) => after,
-            None => self.decide_batch(
-                branch,
-                &batch,
-                &session.inos.iter().map(|lent| lent.0).collect::<Vec<_>>(),
-            )?,
+            None => self.decide_batch(before, &batch, session)?,
         };
-        let digest = batch_digest(&batch);
         self.secure_chunks(&mut batch.chunks)?;
-        Ok((Prepared::new(batch, digest), After::Branch(after)))
+        let record = Record::Batch(batch);
+        let bytes = record.written();
+        let Record::Batch(batch) = record else {
+            unreachable!("it was made one just now")
+        };
+        Ok(Prepared {
+            batch,
+            digest,
+            bytes,
+            after: After::Branch(after),
+        })
     }
 
     fn may_ship(&self, state: &State, batch: &Batch) -> Result<(), Error> {
-        let epochs = epoch_of(batch.session)..=self.epoch;
         // A holder that outlived an owner ships again what it knows not to be durable, as it was then.
-        if !epochs.contains(&batch.epoch) {
+        if !(epoch_of(batch.session)..=self.epoch).contains(&batch.epoch) {
             return Err(Refusal::Stale.into());
         }
         Ok(state.permits_batch(batch)?)
-    }
-
-    /// Decides each op of a batch from another process.
-    fn decide_batch(&self, branch: Branch, batch: &Batch, lent: &[InoRange]) -> Result<Branch, Error> {
-        let is_lent = |ino: Ino| lent.iter().any(|range| range.contains(ino));
-        let may = |op: &Op| match op {
-            Op::Create { ino, .. } | Op::CreateUnnamed { ino, .. } if !is_lent(*ino) => {
-                Err(Refusal::InvalidArgument.into())
-            }
-            Op::Rename {
-                mode: RenameMode::Whiteout(ino),
-                ..
-            } if !is_lent(*ino) => Err(Refusal::InvalidArgument.into()),
-            Op::Write { pieces, .. } => pieces.iter().try_for_each(|piece| self.may_name(&piece.extent)),
-            Op::Create { .. }
-            | Op::CreateUnnamed { .. }
-            | Op::Link { .. }
-            | Op::Unlink { .. }
-            | Op::Rmdir { .. }
-            | Op::Rename { .. }
-            | Op::SetAttr { .. }
-            | Op::Punch { .. }
-            | Op::Collapse { .. }
-            | Op::Insert { .. }
-            | Op::Copy { .. }
-            | Op::SetXattr { .. }
-            | Op::RemoveXattr { .. }
-            | Op::Drop { .. } => Ok(()),
-        };
-        self.health
-            .guard(self.epoch, || decide::after_ops(branch, batch, &self.loader, may))
-    }
-
-    /// Refuses an extent whose bytes the drive does not have.
-    fn may_name(&self, extent: &Extent) -> Result<(), Error> {
-        let Extent::Chunk { at, start, len } = extent else {
-            return Ok(());
-        };
-        let entries = self.packs.entries(at.pack)?;
-        let entry = entries.iter().find(|entry| entry.digest == at.digest);
-        if entry.is_some_and(|entry| u64::from(*start) + u64::from(*len) <= u64::from(entry.len)) {
-            Ok(())
-        } else {
-            Err(Refusal::Because(format!(
-                "the drive does not have chunk {}; send it again",
-                at.digest
-            ))
-            .into())
-        }
     }
 
     /// Sees to it that chunks are durable: few bytes ride in the journal, more are waited for.
@@ -148,36 +130,36 @@ impl Inner {
             return Ok(self.filling.flush(undurable.iter().map(|chunk| &**chunk))?);
         }
         for chunk in &mut undurable {
-            let bytes = self.packs.read(chunk.at)?;
-            if bytes.len() != chunk.len as usize {
-                return Err(Refusal::Because("a chunk is not as long as it was placed".into()).into());
-            }
-            chunk.inline = Some(bytes.into());
+            chunk.inline = Some(self.packs.read(chunk.at)?.into());
         }
         Ok(())
     }
 
-    fn order_batch(&self, prepared: Prepared, after: After, done: Done<()>) {
-        let Prepared { batch, digest, bytes } = prepared;
-        if let Err(error) = self.make_room(bytes.len() as u64 + RECORD_LEN_MORE) {
-            return done(Err(error));
-        }
+    fn order_batch(&self, prepared: Prepared, done: Done<()>) {
+        let Prepared {
+            batch,
+            digest,
+            bytes,
+            after,
+        } = prepared;
         let mut done = Some(done);
-        let ordered = self.with(|live| {
-            self.may_ship(&live.state, &batch)?;
-            let told = done.take().expect("it is asked once");
-            let seq = self.enqueue(live, bytes, told).map_err(|(error, told)| {
-                done = Some(told);
-                error
-            })?;
-            live.state.adopt(&batch, digest, after);
-            Ok((live.journal()?.clone(), seq))
+        let ordered = self.make_room(bytes.len()).and_then(|()| {
+            self.with(|live| {
+                self.may_ship(&live.state, &batch)?;
+                let told = done.take().expect("it is asked once");
+                let seq = self.enqueue(live, bytes, told).map_err(|(error, told)| {
+                    done = Some(told);
+                    error
+                })?;
+                live.state.adopt(&batch, digest, after);
+                Ok((live.journal()?.clone(), seq))
+            })
         });
         match (ordered, done) {
-            // Who waits is told by the journal, whatever becomes of it.
             (Ok((journal, seq)), _) => {
+                // Who waits for the batch is told by the journal, whatever becomes of it.
                 let _ = self.commit_through(&journal, seq);
-                self.work_after(&journal);
+                self.work_after_batch();
             }
             (Err(error), Some(done)) => done(Err(error)),
             (Err(_), None) => {}
@@ -185,26 +167,14 @@ impl Inner {
     }
 
     /// Makes sure that a record of so many bytes has room in the journal.
-    fn make_room(&self, bytes: u64) -> Result<(), Error> {
+    fn make_room(&self, bytes: usize) -> Result<(), Error> {
         let journal = self.with(|live| live.journal().cloned())?;
         Ok(journal.reserve(bytes)?)
     }
-}
 
-/// A batch that may be ordered.
-struct Prepared {
-    batch: Batch,
-    digest: Digest,
-    bytes: Vec<u8>,
-}
-
-impl Prepared {
-    fn new(batch: Batch, digest: Digest) -> Self {
-        let record = Record::Batch(batch);
-        let bytes = record.written();
-        let Record::Batch(batch) = record else {
-            unreachable!("it was made one just now")
-        };
-        Self { batch, digest, bytes }
+    /// Returns when everything that was accepted is durable.
+    fn settle_all(&self) -> Result<(), Error> {
+        let journal = self.with(|live| live.journal().cloned())?;
+        self.commit_through(&journal, journal.last())
     }
 }

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use tenure_core::tree::Hand;
-use tenure_journal::Journal;
 use tenure_wire::Error;
 
 /// What there is to do.
@@ -124,11 +123,9 @@ impl Inner {
     }
 
     /// Has a long journal folded, and pages evicted when they are too many.
-    pub(crate) fn work_after(&self, journal: &Journal) {
-        let (unfolded, fold_at) = (
-            journal.unfolded_bytes(),
-            self.work.fold_at.load(Ordering::Relaxed),
-        );
+    pub(crate) fn work_after_batch(&self) {
+        let unfolded = self.unfolded.load(Ordering::Relaxed);
+        let fold_at = self.work.fold_at.load(Ordering::Relaxed);
         // Pages that were not folded cannot be evicted.
         let is_dirty = self.memory.dirty_bytes() > self.options.page_bytes_max / 2;
         let todo = Todo {

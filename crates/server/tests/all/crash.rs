@@ -1,0 +1,217 @@
+//! Crashes: at every call of the bucket, by power loss, and while threads write. What was acknowledged is there, and the
+//! drive is what it was after some batch.
+
+use crate::world::{Holder, StillClock, Told, beginning, content, drive_name, open, options, try_open};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tenure_model::{Failure, Ino, Kind};
+use tenure_server::{Drive, Options, Threads};
+use tenure_store::MemoryBucket;
+use tenure_store::faulty::{Fault, FaultyBucket, Plan};
+use tenure_wire::{Error, Owner};
+
+/// What the branch holds: names, and what is in them.
+type Tree = BTreeMap<String, Vec<u8>>;
+
+/// The trees after each batch, and how many batches were acknowledged.
+#[derive(Default)]
+struct Witness {
+    after: Vec<Tree>,
+    acknowledged: usize,
+}
+
+/// Makes a drive and changes it until something fails or it is closed.
+fn live(bucket: Arc<FaultyBucket>, options: Options, witness: &mut Witness) -> Result<(), Error> {
+    let drive = Drive::create(bucket, &drive_name(), &beginning(), options)?;
+    let mut holder = Holder::new(&drive, "main", tenure_wire::Access::Exclusive, true)?;
+    let mut tree = Tree::new();
+    witness.after.push(tree.clone());
+    for step in 0..12 {
+        change(&mut holder, &mut tree, step)?;
+        witness.after.push(tree.clone());
+        holder.try_ship()?;
+        witness.acknowledged = witness.after.len() - 1;
+        if step % 4 == 3 {
+            drive.fold()?;
+        }
+    }
+    drive.close()
+}
+
+fn change(holder: &mut Holder, tree: &mut Tree, step: u64) -> Result<(), Error> {
+    let sizes = [300, 5000, 200_000];
+    let name = format!("file-{step}");
+    let bytes = content(step, sizes[step as usize % sizes.len()]);
+    let digest = tenure_model::Digest::of(&bytes);
+    let place = holder
+        .drive
+        .place(
+            holder.session,
+            &[tenure_wire::Chunk {
+                digest,
+                bytes: &bytes,
+            }],
+        )?
+        .remove(0);
+    let ino = holder.make(Ino::ROOT, &name, Kind::File);
+    holder.write_placed(ino, place);
+    tree.insert(name, bytes);
+    if step % 5 == 4 {
+        let gone = format!("file-{}", step - 1);
+        holder.unlink(&gone);
+        tree.remove(&gone);
+    }
+    Ok(())
+}
+
+/// Opens what a crash has left and holds it against what was seen before.
+fn judge(bucket: &MemoryBucket, witness: &Witness, what: &str) {
+    let drive = match try_open(Arc::new(bucket.clone())) {
+        Ok(drive) => drive,
+        Err(error) => {
+            assert!(
+                witness.after.is_empty(),
+                "{what}: a drive that was made cannot be opened: {error}"
+            );
+            return;
+        }
+    };
+    let lost: Vec<_> = drive
+        .notices()
+        .iter()
+        .filter(|notice| notice.contains("lost"))
+        .collect();
+    assert!(lost.is_empty(), "{what}: {lost:?}");
+    let reader = Holder::reader(&drive, "main");
+    let names = reader.names();
+    let found: Tree = names
+        .iter()
+        .map(|name| (name.clone(), reader.read(name)))
+        .collect();
+    let possible = witness.after.get(witness.acknowledged..).unwrap_or_default();
+    assert!(
+        possible.contains(&found) || witness.after.is_empty(),
+        "{what}: {names:?} is not what was there after batch {} or a later one",
+        witness.acknowledged
+    );
+    assert_eq!(drive.check(true).unwrap(), [""; 0], "{what}");
+    // It goes on from there.
+    let mut holder = Holder::hosted(&drive, "main");
+    holder.file("next", b"life goes on");
+    holder.ship();
+    holder.give_back();
+    drive.close().unwrap();
+    assert_eq!(
+        Holder::reader(&open(bucket), "main").read("next"),
+        b"life goes on"
+    );
+}
+
+#[test]
+fn after_a_crash_at_any_call_the_drive_is_what_it_was_after_some_acknowledged_batch_or_a_later_one() {
+    for number in 0.. {
+        let bucket = MemoryBucket::new();
+        let faulty = Arc::new(FaultyBucket::new(
+            Arc::new(bucket.clone()),
+            Plan::none().at(number, Fault::Halt),
+        ));
+        let mut witness = Witness::default();
+        let lived = live(faulty.clone(), options(&Arc::default()), &mut witness);
+        let images = [
+            ("killed", bucket.copy()),
+            ("power lost", bucket.after_power_loss(number)),
+        ];
+        for (how, image) in images {
+            judge(
+                &image,
+                &witness,
+                &format!(
+                    "{how} at call {number}, {:?}",
+                    faulty.calls().get(number as usize)
+                ),
+            );
+        }
+        if lived.is_ok() {
+            assert!(number > 50, "a life of {number} calls is none");
+            return;
+        }
+    }
+}
+
+#[test]
+fn any_call_that_fails_is_told_and_nothing_acknowledged_is_lost() {
+    for fault in [
+        Fault::Refuse,
+        Fault::NoSpace,
+        Fault::LoseReply,
+        Fault::LoseRequest,
+    ] {
+        for number in 0.. {
+            let bucket = MemoryBucket::new();
+            let faulty = Arc::new(FaultyBucket::new(
+                Arc::new(bucket.clone()),
+                Plan::none().at(number, fault),
+            ));
+            let mut witness = Witness::default();
+            let lived = live(faulty.clone(), options(&Arc::default()), &mut witness);
+            let what = format!(
+                "{fault:?} at call {number}, {:?}",
+                faulty.calls().get(number as usize)
+            );
+            if let Err(Error::Failed(failure)) = &lived {
+                assert!(!matches!(failure, Failure::Corrupt(_)), "{what}: {failure}");
+            }
+            judge(&bucket.copy(), &witness, &what);
+            if faulty.calls().len() as u64 <= number {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_drive_that_is_copied_at_any_moment_while_threads_write_has_everything_that_was_acknowledged() {
+    let bucket = MemoryBucket::new();
+    let images = Told::<(usize, MemoryBucket)>::default();
+    let acknowledged = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let on_call = {
+        let (images, bucket, acknowledged) = (images.clone(), bucket.clone(), acknowledged.clone());
+        move |call: &tenure_store::faulty::Call| {
+            if call.number.is_multiple_of(7) {
+                let before = acknowledged.load(std::sync::atomic::Ordering::SeqCst);
+                images.tell((before, bucket.after_power_loss(call.number)));
+            }
+        }
+    };
+    let faulty = Arc::new(FaultyBucket::watched(
+        Arc::new(bucket.clone()),
+        Plan::none(),
+        Some(Box::new(on_call)),
+    ));
+    let options = Options {
+        threads: Threads::Started,
+        fold_bytes: 30_000,
+        ..options(&Arc::<StillClock>::default())
+    };
+    let drive = Drive::create(faulty, &drive_name(), &beginning(), options).unwrap();
+    images.take();
+    let mut holder = Holder::hosted(&drive, "main");
+    let mut tree = Tree::new();
+    let mut witness = Witness {
+        after: vec![tree.clone()],
+        acknowledged: 0,
+    };
+    for step in 0..60 {
+        change(&mut holder, &mut tree, step).unwrap();
+        witness.after.push(tree.clone());
+        holder.ship();
+        acknowledged.store(witness.after.len() - 1, std::sync::atomic::Ordering::SeqCst);
+    }
+    drive.close().unwrap();
+    let images = images.take();
+    assert!(images.len() > 20, "there are {} images only", images.len());
+    for (number, (acknowledged, image)) in images.into_iter().enumerate() {
+        witness.acknowledged = acknowledged;
+        judge(&image, &witness, &format!("image {number}"));
+    }
+}

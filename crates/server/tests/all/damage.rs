@@ -1,0 +1,141 @@
+//! Damage: what `check` finds and names, and what still works beside it.
+
+use crate::world::{Holder, content, create, open, try_open};
+use std::sync::Arc;
+use tenure_model::Failure;
+use tenure_store::{Bucket, Key, MemoryBucket};
+use tenure_wire::{Error, Owner};
+
+fn packs(bucket: &MemoryBucket) -> Vec<Key> {
+    bucket.list("drives/work/packs/").unwrap()
+}
+
+/// Replaces an object by what `change` makes of its bytes.
+fn damage(bucket: &MemoryBucket, key: &Key, change: impl FnOnce(&mut Vec<u8>)) {
+    let mut bytes = bucket.get(key).unwrap().unwrap();
+    change(&mut bytes);
+    bucket.delete(key).unwrap();
+    bucket.put_if_absent(key, &bytes).unwrap();
+}
+
+/// Makes a drive with two files in two packs, and returns the packs of each.
+fn two_files() -> (MemoryBucket, Key, Key) {
+    let bucket = MemoryBucket::new();
+    let drive = create(&bucket);
+    let mut holder = Holder::hosted(&drive, "main");
+    let mut of_file = Vec::new();
+    for name in ["one", "two"] {
+        let before = packs(&bucket);
+        holder.file(
+            name,
+            &content(name.len() as u64 + u64::from(name.as_bytes()[0]), 500_000),
+        );
+        holder.ship();
+        drive.fold().unwrap();
+        let new = packs(&bucket).into_iter().filter(|key| !before.contains(key));
+        of_file.push(new.max_by_key(|key| bucket.size(key).unwrap()).unwrap());
+    }
+    holder.give_back();
+    drive.close().unwrap();
+    let [one, two] = of_file.try_into().unwrap();
+    (bucket, one, two)
+}
+
+#[test]
+fn a_damaged_pack_is_named_and_only_what_it_holds_fails() {
+    let (bucket, one, _) = two_files();
+    damage(&bucket, &one, |bytes| bytes[100_000] ^= 1);
+    let drive = open(&bucket);
+    assert_eq!(
+        drive.check(false).unwrap(),
+        [""; 0],
+        "without looking at every byte nothing is seen"
+    );
+    let faults = drive.check(true).unwrap();
+    assert!(
+        faults.iter().any(|fault| fault.contains(one.as_str())),
+        "{faults:?}"
+    );
+    assert!(
+        faults
+            .iter()
+            .any(|fault| fault.contains("branch main: /one cannot be read whole")),
+        "{faults:?}"
+    );
+    assert!(!faults.iter().any(|fault| fault.contains("/two")), "{faults:?}");
+
+    let reader = Holder::reader(&drive, "main");
+    assert!(matches!(
+        reader.try_read("one"),
+        Err(Error::Failed(Failure::Corrupt(_)))
+    ));
+    assert_eq!(reader.read("two").len(), 500_000);
+    let mut holder = Holder::hosted(&drive, "main");
+    holder.unlink("one");
+    holder.file("three", &content(3, 500_000));
+    holder.ship();
+    holder.give_back();
+    drive.close().unwrap();
+}
+
+#[test]
+fn a_pack_that_is_gone_is_named_and_only_what_it_holds_fails() {
+    let (bucket, _, two) = two_files();
+    bucket.delete(&two).unwrap();
+    let drive = open(&bucket);
+    for deep in [false, true] {
+        let faults = drive.check(deep).unwrap();
+        assert!(
+            faults.iter().any(|fault| fault.contains(two.as_str())),
+            "{faults:?}"
+        );
+        assert!(
+            faults
+                .iter()
+                .any(|fault| fault.contains("branch main: /two cannot be read whole")),
+            "{faults:?}"
+        );
+        assert!(!faults.iter().any(|fault| fault.contains("/one")), "{faults:?}");
+    }
+    let reader = Holder::reader(&drive, "main");
+    assert_eq!(reader.read("one").len(), 500_000);
+    assert!(
+        reader
+            .try_read("two")
+            .unwrap_err()
+            .to_string()
+            .contains(two.as_str())
+    );
+}
+
+#[test]
+fn a_short_pack_is_corrupt_and_never_data() {
+    let (bucket, one, _) = two_files();
+    damage(&bucket, &one, |bytes| bytes.truncate(bytes.len() / 2));
+    let drive = open(&bucket);
+    assert!(
+        Holder::reader(&drive, "main")
+            .try_read("one")
+            .unwrap_err()
+            .to_string()
+            .contains(one.as_str())
+    );
+    let faults = drive.check(true).unwrap();
+    assert!(
+        faults.iter().any(|fault| fault.contains(one.as_str())),
+        "{faults:?}"
+    );
+}
+
+#[test]
+fn a_damaged_state_is_refused_by_name() {
+    let (bucket, ..) = two_files();
+    for key in packs(&bucket) {
+        damage(&bucket, &key, |bytes| {
+            bytes.iter_mut().for_each(|byte| *byte ^= 0x55)
+        });
+    }
+    let error = try_open(Arc::new(bucket)).map(drop).unwrap_err();
+    assert!(matches!(error, Error::Failed(Failure::Corrupt(_))), "{error}");
+    assert!(error.to_string().contains("drives/work/packs/"), "{error}");
+}

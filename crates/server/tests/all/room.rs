@@ -1,0 +1,130 @@
+//! A bucket without room, or without an answer: what fails, what is kept, how it goes on.
+
+use crate::world::{Holder, beginning, content, drive_name, options, says, try_open};
+use std::sync::Arc;
+use tenure_model::{Ino, Kind};
+use tenure_server::Drive;
+use tenure_store::faulty::{CallKind, Fault, FaultyBucket, Plan};
+use tenure_store::{Bucket, MemoryBucket};
+use tenure_wire::Owner;
+
+fn faulty() -> (MemoryBucket, Arc<FaultyBucket>, Arc<Drive>) {
+    let bucket = MemoryBucket::new();
+    let faulty = Arc::new(FaultyBucket::new(Arc::new(bucket.clone()), Plan::none()));
+    let drive = Drive::create(
+        faulty.clone(),
+        &drive_name(),
+        &beginning(),
+        options(&Arc::default()),
+    )
+    .unwrap();
+    (bucket, faulty, drive)
+}
+
+/// Returns a plan in which nothing more has room.
+fn full() -> Plan {
+    [CallKind::Create, CallKind::Resize, CallKind::Put]
+        .into_iter()
+        .fold(Plan::none(), |plan, kind| plan.on(kind, "", Fault::NoSpace))
+}
+
+#[test]
+fn without_room_nothing_is_accepted_and_nothing_is_lost_and_it_goes_on_when_there_is_some() {
+    let (bucket, faulty, drive) = faulty();
+    let mut holder = Holder::hosted(&drive, "main");
+    holder.file("before", &content(1, 5000));
+    holder.ship();
+    faulty.set_plan(full());
+    let mut shipped = 0;
+    let error = loop {
+        let bytes = content(shipped + 2, 1 << 20);
+        let digest = tenure_model::Digest::of(&bytes);
+        match drive.place(
+            holder.session,
+            &[tenure_wire::Chunk {
+                digest,
+                bytes: &bytes,
+            }],
+        ) {
+            Err(error) => break error,
+            Ok(mut places) => {
+                let ino = holder.make(Ino::ROOT, &format!("file-{shipped}"), Kind::File);
+                holder.write_placed(ino, places.remove(0));
+            }
+        }
+        if let Err(error) = holder.try_ship() {
+            break error;
+        }
+        shipped += 1;
+        assert!(shipped < 2000, "room is asked for at some time");
+    };
+    assert_eq!(error.errno(), 28, "{error}");
+    assert_eq!(drive.status().unwrap().trouble, None, "the drive has not stopped");
+    assert_eq!(Holder::reader(&drive, "main").names().len() as u64, shipped + 1);
+
+    faulty.set_plan(Plan::none());
+    holder.file("after", &content(1, 5000));
+    holder.ship();
+    let names = holder.names();
+    drop((holder, drive));
+    let drive = try_open(Arc::new(bucket)).unwrap();
+    assert_eq!(Holder::reader(&drive, "main").names(), names);
+    assert_eq!(drive.check(true).unwrap(), [""; 0]);
+}
+
+#[test]
+fn a_journal_that_fails_stops_the_drive_and_what_was_acknowledged_is_there_afterwards() {
+    let (bucket, faulty, drive) = faulty();
+    let mut holder = Holder::hosted(&drive, "main");
+    holder.file("before", &content(1, 5000));
+    holder.ship();
+    faulty.set_plan(Plan::none().on(CallKind::Write, "journal/", Fault::Refuse));
+    holder.file("lost", &content(2, 5000));
+    let said = says(holder.try_ship());
+    assert!(
+        said.contains("the drive has stopped") && said.contains("open the drive again"),
+        "{said}"
+    );
+    faulty.set_plan(Plan::none());
+    assert_eq!(
+        says(drive.branches()),
+        said,
+        "it does not serve what may not be there"
+    );
+    drop((holder, drive));
+    let drive = try_open(Arc::new(bucket)).unwrap();
+    let names = Holder::reader(&drive, "main").names();
+    assert!(names == ["before"] || names == ["before", "lost"], "{names:?}");
+}
+
+#[test]
+fn an_outage_while_nothing_is_written_is_over_when_it_is_over() {
+    let (_, faulty, drive) = faulty();
+    let mut holder = Holder::hosted(&drive, "main");
+    holder.file("file", &content(1, 500_000));
+    holder.ship();
+    drive.fold().unwrap();
+    let reader = Holder::reader(&drive, "main");
+    faulty.set_outage(true);
+    assert!(says(reader.try_read("file")).contains("the bucket does not answer"));
+    assert!(
+        drive
+            .check(true)
+            .unwrap()
+            .iter()
+            .any(|fault| fault.contains("the bucket does not answer"))
+    );
+    faulty.set_outage(false);
+    assert_eq!(reader.read("file"), content(1, 500_000));
+    assert_eq!(drive.check(true).unwrap(), [""; 0]);
+    holder.file("more", &content(2, 500));
+    holder.ship();
+}
+
+#[test]
+fn room_is_that_of_the_disk() {
+    let (_, faulty, drive) = faulty();
+    let room = drive.room().unwrap();
+    let space = faulty.disk().unwrap().space().unwrap();
+    assert_eq!((room.total, room.free), (space.total, space.free));
+}

@@ -1,0 +1,173 @@
+//! Sessions and grants: who holds what, and what becomes of it when they go.
+
+use crate::world::{Holder, StillClock, branch_name, create, drive_name, open, options, says, who};
+use std::sync::Arc;
+use std::time::Duration;
+use tenure_model::{Ino, Kind, Refusal};
+use tenure_server::{Drive, Holder as Owning, holder};
+use tenure_store::{FolderBucket, MemoryBucket};
+use tenure_wire::{Access, Error, Owner};
+
+#[test]
+fn a_branch_that_is_held_is_refused_with_who_holds_it_and_what_would_help() {
+    let drive = create(&MemoryBucket::new());
+    let holder = Holder::hosted(&drive, "main");
+    let refused = Holder::new(&drive, "main", Access::Exclusive, false).map(drop);
+    assert!(matches!(refused, Err(Error::Refused(Refusal::Held { .. }))));
+    let said = says(refused);
+    assert!(
+        said.contains("ada on box-1 (process 42, mount at /work/ada) holds it"),
+        "{said}"
+    );
+    assert!(said.contains("tenure unmount /work/ada"), "{said}");
+    assert_eq!(Holder::reader(&drive, "main").names(), [""; 0], "reading is free");
+    holder.give_back();
+    Holder::remote(&drive, "main");
+}
+
+#[test]
+fn closing_a_session_gives_back_what_it_holds() {
+    let drive = create(&MemoryBucket::new());
+    let holder = Holder::hosted(&drive, "main");
+    Owner::close(&*drive, holder.session).unwrap();
+    Holder::hosted(&drive, "main");
+    assert_eq!(
+        Owner::close(&*drive, holder.session),
+        Err(Refusal::Stale.into()),
+        "it has ended"
+    );
+    assert_eq!(drive.lend_inos(holder.session), Err(Refusal::Stale.into()));
+}
+
+#[test]
+fn sessions_of_a_process_that_has_ended_are_ended_when_the_drive_is_opened() {
+    let bucket = MemoryBucket::new();
+    let drive = create(&bucket);
+    let mut dead = Holder::hosted(&drive, "main");
+    dead.make(Ino::ROOT, "file", Kind::File);
+    dead.ship();
+    drop((dead, drive));
+    let drive = open(&bucket);
+    assert!(
+        drive
+            .notices()
+            .iter()
+            .any(|notice| notice.contains("ended without closing the drive"))
+    );
+    assert_eq!(Holder::hosted(&drive, "main").names(), ["file"]);
+}
+
+#[test]
+fn numbers_are_never_given_twice() {
+    let bucket = MemoryBucket::new();
+    let drive = create(&bucket);
+    let (mut sessions, mut inos) = (Vec::new(), Vec::new());
+    let mut note = |drive: &Arc<Drive>| {
+        let holder = Holder::hosted(drive, "main");
+        sessions.push(holder.session);
+        inos.push(holder.inos);
+        inos.push(drive.lend_inos(holder.session).unwrap());
+    };
+    note(&drive);
+    drop(drive);
+    let drive = open(&bucket);
+    note(&drive);
+    drive.close().unwrap();
+    let drive = open(&bucket);
+    note(&drive);
+    assert!(sessions.windows(2).all(|pair| pair[0] < pair[1]), "{sessions:?}");
+    assert!(
+        inos.windows(2).all(|pair| pair[0].end <= pair[1].next),
+        "{inos:?}"
+    );
+}
+
+#[test]
+fn a_session_of_another_process_outlives_the_owner_until_it_is_silent_for_too_long() {
+    let bucket = MemoryBucket::new();
+    let drive = create(&bucket);
+    let mut remote = Holder::remote(&drive, "main");
+    remote.make(Ino::ROOT, "first", Kind::File);
+    remote.ship();
+
+    // The owner is killed: the next one sees what the bucket holds.
+    let bucket = bucket.copy();
+    let clock = Arc::<StillClock>::default();
+    let drive = Drive::open(Arc::new(bucket.clone()), &drive_name(), options(&clock)).unwrap();
+    remote.drive = drive.clone();
+    let taken = || Holder::new(&drive, "main", Access::Exclusive, true);
+    assert!(says(taken().map(drop)).contains("holds it"));
+    remote.make(Ino::ROOT, "second", Kind::File);
+    remote.ship();
+    clock.pass(Duration::from_secs(3600));
+    assert!(
+        says(taken().map(drop)).contains("holds it"),
+        "it has come back, so it keeps what it holds"
+    );
+
+    let bucket = bucket.copy();
+    let clock = Arc::<StillClock>::default();
+    let drive = Drive::open(Arc::new(bucket.clone()), &drive_name(), options(&clock)).unwrap();
+    clock.pass(Duration::from_secs(6));
+    let next = Holder::new(&drive, "main", Access::Exclusive, true).unwrap();
+    assert_eq!(next.names(), ["first", "second"]);
+    remote.drive = drive.clone();
+    remote.make(Ino::ROOT, "third", Kind::File);
+    assert_eq!(
+        remote.try_ship(),
+        Err(Refusal::Stale.into()),
+        "it has lost the branch"
+    );
+}
+
+#[test]
+fn a_holder_that_asks_again_keeps_its_branch() {
+    let drive = create(&MemoryBucket::new());
+    let mut holder = Holder::remote(&drive, "main");
+    holder.make(Ino::ROOT, "file", Kind::File);
+    holder.ship();
+    let lent = drive.lend(holder.session, "main", Access::Exclusive).unwrap();
+    assert!(lent.inos.next >= holder.inos.end);
+    holder.make(Ino::ROOT, "another", Kind::File);
+    holder.ship();
+}
+
+#[test]
+fn the_lock_tells_other_processes_where_the_owner_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let bucket = FolderBucket::create(folder.path()).unwrap();
+    let drive = create(&bucket);
+    let (host, pid) = ("box-1".to_owned(), 42);
+    let expected = Owning {
+        host: host.clone(),
+        pid,
+        socket: None,
+    };
+    assert_eq!(holder(&bucket, &drive_name()).unwrap(), Some(expected));
+    drive.close().unwrap();
+    let socket = Some("/run/tenure/work.sock".into());
+    let options = tenure_server::Options {
+        socket: socket.clone(),
+        ..options(&Arc::default())
+    };
+    let _drive = Drive::open(Arc::new(bucket.clone()), &drive_name(), options).unwrap();
+    assert_eq!(
+        holder(&bucket, &drive_name()).unwrap(),
+        Some(Owning { host, pid, socket })
+    );
+}
+
+#[test]
+fn drives_are_listed_and_deleted_but_not_while_somebody_has_them_open() {
+    let bucket = MemoryBucket::new();
+    let drive = create(&bucket);
+    assert_eq!(tenure_server::list(&bucket).unwrap(), [drive_name()]);
+    assert!(says(tenure_server::delete(&bucket, &drive_name(), "a test")).contains("process 42 on box-1"));
+    drive.close().unwrap();
+    tenure_server::delete(&bucket, &drive_name(), "a test").unwrap();
+    assert_eq!(tenure_server::list(&bucket).unwrap(), []);
+    assert!(says(tenure_server::delete(&bucket, &drive_name(), "a test")).contains("there is no drive work"));
+    let drive = create(&bucket);
+    drive.open(&who("ada", true)).unwrap();
+    drive.delete_branch(&branch_name("main")).unwrap_err();
+}
