@@ -21,7 +21,9 @@ mod place;
 mod reader;
 mod reply;
 mod request;
+mod ring;
 mod session;
+mod wakeups;
 
 pub use attach::{Unmount, unmount};
 pub use directory::{DirectoryBuffer, Full};
@@ -34,7 +36,8 @@ pub use payload::{Payload, SHARE_MIN, Shared};
 pub use place::Contents;
 pub use reply::{Attr, Entry, FOREVER, Opened, Reply, Statfs, Statx};
 pub use request::{Lock, LockKind, Operation, Request, SetTime, Setattr, Time, WriteFlags};
-pub use session::{Options, Session};
+pub use session::{Options, Session, Transport};
+pub use wakeups::Wakeups;
 
 /// The inode number of the root directory.
 pub const ROOT: u64 = 1;

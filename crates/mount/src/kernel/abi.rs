@@ -239,6 +239,10 @@ layouts! {
     NotifyDelete { parent: u64, child: u64, namelen: u32, padding: u32, }
     /// `fuse_notify_store_out` before the bytes.
     NotifyStore { nodeid: u64, offset: u64, size: u32, padding: u32, }
+    /// `fuse_uring_ent_in_out`.
+    RingEntry { flags: u64, commit_id: u64, payload_size: u32, padding: u32, reserved: u64, }
+    /// `fuse_uring_cmd_req`: what stands in the command bytes of a submission.
+    RingCommand { flags: u64, commit_id: u64, queue: u16, padding: [u8; 6], }
 }
 
 #[cfg(test)]
@@ -264,6 +268,8 @@ mod tests {
             (size_of::<WriteIn>(), 40, "fuse_write_in"),
             (size_of::<LkIn>(), 48, "fuse_lk_in"),
             (size_of::<CopyFileRangeIn>(), 56, "fuse_copy_file_range_in"),
+            (size_of::<RingEntry>(), 32, "fuse_uring_ent_in_out"),
+            (size_of::<RingCommand>(), 24, "fuse_uring_cmd_req"),
         ];
         for (ours, kernels, name) in sizes {
             assert_eq!(ours, kernels, "{name}");

@@ -13,20 +13,27 @@ use super::flags::InitFlags;
 use super::interrupt::Interrupts;
 use super::reply::{Line, Reply};
 use super::request::{Body, Malformed, Message, decode};
+use super::wakeups::Spinners;
 
 /// What all threads of a mount hand their messages to.
 pub(super) struct Dispatch {
     filesystem: Arc<dyn Filesystem>,
     flags: InitFlags,
     panicked: AtomicBool,
+    spinners: Option<Arc<Spinners>>,
 }
 
 impl Dispatch {
-    pub(super) fn new(filesystem: Arc<dyn Filesystem>, flags: InitFlags) -> Dispatch {
+    pub(super) fn new(
+        filesystem: Arc<dyn Filesystem>,
+        flags: InitFlags,
+        spinners: Option<Arc<Spinners>>,
+    ) -> Dispatch {
         Dispatch {
             filesystem,
             flags,
             panicked: AtomicBool::new(false),
+            spinners,
         }
     }
 
@@ -38,6 +45,9 @@ impl Dispatch {
         interrupts: &Interrupts,
         line: impl FnOnce() -> Line,
     ) {
+        if let Some(spinners) = &self.spinners {
+            spinners.stir();
+        }
         match decode(header, body, self.flags) {
             Ok(Message::Request(request)) => {
                 let reply = Reply::new(request.unique, line());

@@ -13,7 +13,7 @@ use super::flags::InitFlags;
 use super::payload::Source;
 use super::request::{Body, Init, Message, decode, head};
 
-/// The flags that this room relies on: a write is as large as agreed, and the end of a mount has an errno of its own.
+/// The flag that this room relies on: a write is as large as agreed.
 const OWN: InitFlags = InitFlags::BIG_WRITES;
 
 /// The largest payload that is ever agreed on: the default of the kernel's limit, `fs.fuse.max_pages_limit`.
@@ -66,8 +66,23 @@ pub struct Negotiated {
     pub max_pages: u16,
 }
 
+impl Negotiated {
+    /// Returns the largest payload of a request or an answer.
+    pub(super) fn payload_max(&self) -> usize {
+        (self.max_write as usize)
+            .next_multiple_of(PAGE)
+            .max(READ_BUFFER_MIN)
+    }
+}
+
 /// Answers the kernel's INIT, which is waiting in `channel`.
-pub(super) fn negotiate(channel: &Channel, wanted: &Wanted) -> Result<Negotiated, MountError> {
+///
+/// `own` are flags that this room wants besides.
+pub(super) fn negotiate(
+    channel: &Channel,
+    wanted: &Wanted,
+    own: InitFlags,
+) -> Result<Negotiated, MountError> {
     let init = receive(channel)?;
     if init.major != abi::MAJOR || init.minor < abi::MINOR_OLDEST {
         let refused = channel.reply(init.unique, Some(Errno::PROTO), &[]);
@@ -77,7 +92,7 @@ pub(super) fn negotiate(channel: &Channel, wanted: &Wanted) -> Result<Negotiated
             minor: init.minor,
         });
     }
-    let negotiated = agree(wanted, &init);
+    let negotiated = agree(wanted, own, &init);
     let out = answer(wanted, &negotiated);
     channel
         .reply(init.unique, None, &[out.as_bytes()])
@@ -102,8 +117,8 @@ fn receive(channel: &Channel) -> Result<Init, MountError> {
     }
 }
 
-fn agree(wanted: &Wanted, init: &Init) -> Negotiated {
-    let flags = (wanted.flags | OWN | InitFlags::MAX_PAGES | InitFlags::INIT_EXT) & init.flags;
+fn agree(wanted: &Wanted, own: InitFlags, init: &Init) -> Negotiated {
+    let flags = (wanted.flags | own | OWN | InitFlags::MAX_PAGES | InitFlags::INIT_EXT) & init.flags;
     // Without MAX_PAGES the kernel sends at most 32 pages.
     let payload_max = if flags.contains(InitFlags::MAX_PAGES) {
         PAYLOAD_MAX
@@ -159,7 +174,7 @@ mod tests {
             ..Wanted::default()
         };
         let init = offered(InitFlags::POSIX_ACL | InitFlags::MAX_PAGES | InitFlags::FLOCK_LOCKS);
-        let negotiated = agree(&wanted, &init);
+        let negotiated = agree(&wanted, InitFlags::NONE, &init);
         assert_eq!(negotiated.flags, InitFlags::POSIX_ACL | InitFlags::MAX_PAGES);
         assert_eq!(
             (negotiated.minor, negotiated.max_readahead),
@@ -170,7 +185,7 @@ mod tests {
 
     #[test]
     fn without_max_pages_a_write_has_at_most_32() {
-        let negotiated = agree(&Wanted::default(), &offered(InitFlags::NONE));
+        let negotiated = agree(&Wanted::default(), InitFlags::NONE, &offered(InitFlags::NONE));
         assert_eq!((negotiated.max_write, negotiated.max_pages), (128 << 10, 32));
     }
 }

@@ -14,37 +14,58 @@ use super::notify::Notifier;
 use super::payload::{Buffer, Pool};
 use super::reply::Line;
 use super::request::{Body, head};
+use super::wakeups::Spinners;
 
 /// Held by every thread of a mount; the end of the last one is the end of the mount.
 pub(super) struct Watch {
-    dispatch: Arc<Dispatch>,
+    dispatch: Dispatch,
     notifier: Notifier,
+    spinners: Option<Arc<Spinners>>,
 }
 
 impl Watch {
-    pub(super) fn new(dispatch: Arc<Dispatch>, notifier: Notifier) -> Watch {
-        Watch { dispatch, notifier }
+    pub(super) fn new(dispatch: Dispatch, notifier: Notifier, spinners: Option<Arc<Spinners>>) -> Watch {
+        Watch {
+            dispatch,
+            notifier,
+            spinners,
+        }
+    }
+
+    pub(super) fn dispatch(&self) -> &Dispatch {
+        &self.dispatch
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
         self.notifier.end();
+        if let Some(spinners) = &self.spinners {
+            spinners.end();
+        }
         self.dispatch.ended();
     }
 }
 
-/// Starts a thread that reads `channel`.
-pub(super) fn spawn(
-    index: usize,
-    channel: Arc<Channel>,
+/// Starts `count` threads that read the connection of `channel`.
+pub(super) fn spawn_all(
+    count: usize,
+    channel: &Arc<Channel>,
     pool: &Arc<Pool>,
-    watch: Arc<Watch>,
-) -> io::Result<JoinHandle<()>> {
-    let buffer = pool.take();
-    std::thread::Builder::new()
-        .name(format!("fuse-{index}"))
-        .spawn(move || read(&channel, buffer, &watch.dispatch))
+    watch: &Arc<Watch>,
+) -> io::Result<Vec<JoinHandle<()>>> {
+    let mut channel = Arc::clone(channel);
+    let mut threads = Vec::with_capacity(count);
+    for index in 0..count {
+        if index > 0 {
+            // Without the right to open the device, all readers share one file of it.
+            channel = channel.duplicate().unwrap_or(channel);
+        }
+        let (own, buffer, watch) = (Arc::clone(&channel), pool.take(), Arc::clone(watch));
+        let thread = std::thread::Builder::new().name(format!("fuse-{index}"));
+        threads.push(thread.spawn(move || read(&own, buffer, &watch.dispatch))?);
+    }
+    Ok(threads)
 }
 
 fn read(channel: &Arc<Channel>, mut buffer: Buffer, dispatch: &Dispatch) {

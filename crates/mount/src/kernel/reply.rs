@@ -15,6 +15,7 @@ use super::directory::DirectoryBuffer;
 use super::flags::OpenFlags;
 use super::interrupt::Arming;
 use super::request::{Lock, LockKind, Time};
+use super::ring::Ticket;
 
 /// How long the kernel may answer from its cache where the daemon says when that is over.
 pub const FOREVER: Duration = Duration::from_secs(1 << 31);
@@ -32,6 +33,7 @@ pub struct Reply {
 #[derive(Debug)]
 pub(super) enum Line {
     Device(Arc<Channel>),
+    Ring(Ticket),
 }
 
 /// The attributes of an inode.
@@ -409,12 +411,14 @@ impl Line {
     fn interrupts(&self) -> &super::interrupt::Interrupts {
         match self {
             Line::Device(channel) => channel.interrupts(),
+            Line::Ring(ticket) => ticket.interrupts(),
         }
     }
 
     pub(super) fn send(self, unique: u64, error: Option<Errno>, parts: &[&[u8]]) {
         let sent = match &self {
             Line::Device(channel) => channel.reply(unique, error, parts),
+            Line::Ring(ticket) => ticket.send(error, parts),
         };
         self.interrupts().answered(unique);
         match sent {

@@ -2,8 +2,9 @@
 //!
 //! A queue's thread is pinned to its CPU, so that a caller and its daemon are woken on one CPU, and one system call answers a
 //! request and fetches the next. FORGET and INTERRUPT still come by `/dev/fuse`. See Linux
-//! `Documentation/filesystems/fuse-io-uring.rst`. Invariant: a slot is with the kernel or with one request; when all
-//! slots of a queue are with requests that wait, another one is made, so that no number of them keeps out what they wait for.
+//! `Documentation/filesystems/fuse-io-uring.rst`. Invariant: a slot is with the kernel or with one request, and the kernel
+//! has slots left in every queue: a queue grows before requests that wait have taken them all, because the kernel hands out what it
+//! had to queue only when a slot comes back, and what comes back may depend on what is queued.
 
 mod queue;
 mod slot;
@@ -14,13 +15,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
-use rustix::event::EventfdFlags;
 use rustix::io::Errno;
 use zerocopy::IntoBytes;
 
 use super::abi;
 use super::channel::Channel;
-use super::dispatch::Dispatch;
 use super::reader::Watch;
 use super::reply::Line;
 use super::request::Body;
@@ -32,13 +31,14 @@ use slot::Slot;
 /// Where the kernel says whether it lets daemons use rings.
 const ENABLED: &str = "/sys/module/fuse/parameters/enable_uring";
 
-/// How many slots a queue begins with, at most: enough for the requests that a CPU's callers have under way at once.
-const SLOTS_FIRST: usize = 8;
-/// How many slots a queue may grow to: more than there are waiting calls on one CPU. Their memory is touched only when used.
-const SLOTS_MAX: usize = 4096;
+/// How many slots a queue begins with: twice the requests that a CPU's callers may make before its thread runs. Their memory
+/// is real only once it is used, and the kernel uses the slot again that came back last.
+const SLOTS_FIRST: usize = 128;
+/// How many slots a queue may grow to: more than there are calls that wait on one CPU.
+const SLOTS_MAX: usize = 8192;
 /// How many submissions a queue collects; more are submitted in between.
 const SUBMISSIONS: u32 = 64;
-/// Marks the completion of the read of the queue's eventfd.
+/// Marks the completion of the wait for the queue's eventfd.
 const WOKEN: u64 = u64::MAX;
 
 /// `enum fuse_uring_cmd`.
@@ -51,7 +51,7 @@ type Uring = IoUring<squeue::Entry128, cqueue::Entry>;
 pub(super) struct Rings {
     threads: Vec<JoinHandle<()>>,
     go: Vec<Sender<Go>>,
-    registered: Receiver<Result<(), Errno>>,
+    registered: Receiver<Result<(), Unregistered>>,
 }
 
 /// What a queue's thread needs to begin.
@@ -60,7 +60,17 @@ struct Go {
     channel: Arc<Channel>,
     watch: Arc<Watch>,
     payload_max: usize,
-    slots: usize,
+    /// How much memory the slots of one queue may keep.
+    memory_max: usize,
+}
+
+/// Why a queue is not registered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unregistered {
+    /// The kernel said no, and sends its requests to `/dev/fuse`.
+    Refused(Errno),
+    /// The kernel was not asked.
+    Failed(Errno),
 }
 
 /// Returns whether this machine's administrator lets daemons use rings.
@@ -73,7 +83,11 @@ impl Rings {
     pub(super) fn prepare() -> Result<Rings, Errno> {
         let (registered_send, registered) = channel();
         let (made_send, made) = channel();
-        let mut rings = Rings { threads: Vec::new(), go: Vec::new(), registered };
+        let mut rings = Rings {
+            threads: Vec::new(),
+            go: Vec::new(),
+            registered,
+        };
         for cpu in 0..possible_cpus()? {
             let (go_send, go) = channel();
             let (made, registered) = (made_send.clone(), registered_send.clone());
@@ -91,21 +105,30 @@ impl Rings {
     }
 
     /// Registers all queues with the kernel, which agreed on rings; all its requests wait until that is done. Returns the
-    /// threads, and whether the kernel uses the rings: where it does not, it uses `/dev/fuse` again.
+    /// threads, and whether the kernel uses the rings.
     pub(super) fn register(
         self,
         channel: &Arc<Channel>,
         watch: &Arc<Watch>,
         payload_max: usize,
         memory_max: usize,
-    ) -> (Vec<JoinHandle<()>>, Result<(), Errno>) {
-        let slots = (memory_max / (payload_max * self.go.len())).clamp(1, SLOTS_FIRST);
-        let go = Go { channel: Arc::clone(channel), watch: Arc::clone(watch), payload_max, slots };
+    ) -> (Vec<JoinHandle<()>>, Result<(), Unregistered>) {
+        let memory_max = memory_max / self.go.len().max(1);
+        let go = Go {
+            channel: Arc::clone(channel),
+            watch: Arc::clone(watch),
+            payload_max,
+            memory_max,
+        };
         for send in &self.go {
             // A thread that is gone shows below.
             let _ = send.send(go.clone());
         }
-        let all = self.threads.iter().map(|_| self.registered.recv().unwrap_or(Err(Errno::IO)));
+        let all = self.threads.iter().map(|_| {
+            self.registered
+                .recv()
+                .unwrap_or(Err(Unregistered::Failed(Errno::IO)))
+        });
         let result = all.fold(Ok(()), Result::and);
         (self.threads, result)
     }
@@ -114,7 +137,11 @@ impl Rings {
 /// Returns the number of queues that the kernel wants.
 fn possible_cpus() -> Result<usize, Errno> {
     let ranges = std::fs::read_to_string("/sys/devices/system/cpu/possible").map_err(|_| Errno::NOENT)?;
-    let last = ranges.trim().rsplit([',', '-']).next().and_then(|cpu| cpu.parse::<usize>().ok());
+    let last = ranges
+        .trim()
+        .rsplit([',', '-'])
+        .next()
+        .and_then(|cpu| cpu.parse::<usize>().ok());
     last.map(|last| last + 1).ok_or(Errno::INVAL)
 }
 
@@ -123,7 +150,7 @@ fn run(
     cpu: usize,
     made: &Sender<Result<(), Errno>>,
     go: &Receiver<Go>,
-    registered: &Sender<Result<(), Errno>>,
+    registered: &Sender<Result<(), Unregistered>>,
 ) {
     let prepared = make_uring().and_then(|uring| Ok((uring, Queue::new()?)));
     let (uring, queue) = match prepared {
@@ -140,11 +167,25 @@ fn run(
     let Ok(go) = go.recv() else { return };
     pin(cpu);
     let number = u16::try_from(cpu).expect("the kernel numbers its queues with 16 bits");
-    let mut ring = Ring { number, uring, queue, go, slots: Vec::new(), with_requests: 0, word: Box::new(0) };
-    let result = ring.begin();
-    let _ = registered.send(result);
-    if result.is_ok() {
-        ring.serve();
+    queue.connect(&go.channel);
+    let mut ring = Ring {
+        number,
+        uring,
+        queue,
+        go,
+        slots: Vec::new(),
+        with_requests: 0,
+        memory: 0,
+    };
+    let begun = ring.begin();
+    let _ = registered.send(begun.as_ref().map(|_| ()).map_err(|unregistered| *unregistered));
+    if let Ok(done) = begun {
+        let errno = ring.serve(done);
+        if errno != Errno::NOTCONN {
+            tracing::error!(cpu, %errno, "a ring failed");
+            // The kernel may still write to the slots.
+            std::mem::forget(Arc::clone(&ring.queue));
+        }
     }
     ring.queue.end();
 }
@@ -168,6 +209,22 @@ fn pin(cpu: usize) {
     }
 }
 
+/// What completed, and how.
+#[derive(Clone, Copy, Debug)]
+struct Done {
+    user_data: u64,
+    result: i32,
+}
+
+impl From<cqueue::Entry> for Done {
+    fn from(entry: cqueue::Entry) -> Done {
+        Done {
+            user_data: entry.user_data(),
+            result: entry.result(),
+        }
+    }
+}
+
 /// One queue, as its thread sees it.
 struct Ring {
     number: u16,
@@ -177,51 +234,60 @@ struct Ring {
     slots: Vec<Slot>,
     /// How many slots are not with the kernel.
     with_requests: usize,
-    /// Where the eventfd is read to.
-    word: Box<u64>,
+    /// How much memory the payloads may have.
+    memory: usize,
 }
 
 impl Ring {
-    /// Registers the first slots.
-    fn begin(&mut self) -> Result<(), Errno> {
-        self.await_wake()?;
-        for _ in 0..self.go.slots {
-            self.add_slot()?;
+    /// Registers the first slots, and returns what has completed since.
+    fn begin(&mut self) -> Result<Vec<Done>, Unregistered> {
+        self.submit_first().map_err(Unregistered::Failed)?;
+        // A registration that fails does so at once. One that works completes with its first request.
+        let done: Vec<Done> = self.uring.completion().map(Done::from).collect();
+        match done.iter().find(|done| done.result < 0) {
+            Some(done) => Err(Unregistered::Refused(Errno::from_raw_os_error(-done.result))),
+            None => Ok(done),
         }
-        self.submit(0)?;
-        // A registration that fails does so at once; one that works has no completion before its first request.
-        let refused = self.uring.completion().find(|done| done.result() < 0);
-        refused.map_or(Ok(()), |done| Err(Errno::from_raw_os_error(-done.result())))
     }
 
-    /// Handles requests until the mount is gone.
-    fn serve(&mut self) {
-        let mut done = Vec::new();
+    fn submit_first(&mut self) -> Result<(), Errno> {
+        self.await_wake()?;
+        self.grow(SLOTS_FIRST)?;
+        self.submit(0)
+    }
+
+    /// Handles requests until the mount is gone, and returns what the kernel says then (ENOTCONN).
+    fn serve(&mut self, mut done: Vec<Done>) -> Errno {
         let mut answers = Vec::new();
         loop {
-            if let Err(errno) = self.rest(&mut answers) {
-                tracing::error!(%errno, "a ring failed");
-                return;
+            let served = self
+                .complete_all(&mut done, &mut answers)
+                .and_then(|()| self.rest(&mut answers));
+            if let Err(errno) = served {
+                return errno;
             }
-            done.extend(self.uring.completion().map(|done| (done.user_data(), done.result())));
-            let last = done.len().saturating_sub(1);
-            for (at, (user_data, result)) in done.drain(..).enumerate() {
-                if self.complete(user_data, result).is_err() {
-                    return;
-                }
-                // The answer to one request does not wait for the work on the next.
-                if at < last && (self.commit(&mut answers).is_err() || self.submit(0).is_err()) {
-                    return;
-                }
+            done.extend(self.uring.completion().map(Done::from));
+        }
+    }
+
+    fn complete_all(&mut self, done: &mut Vec<Done>, answers: &mut Vec<Answer>) -> Result<(), Errno> {
+        let last = done.len().saturating_sub(1);
+        for (at, done) in done.drain(..).enumerate() {
+            self.complete(done)?;
+            // The answer to one request does not wait for the work on the next.
+            if at < last {
+                self.commit(answers)?;
+                self.submit(0)?;
             }
         }
+        Ok(())
     }
 
     /// Sends the answers that there are, and sleeps until something happens.
     fn rest(&mut self, answers: &mut Vec<Answer>) -> Result<(), Errno> {
         self.commit(answers)?;
-        if self.with_requests == self.slots.len() && self.slots.len() < SLOTS_MAX {
-            self.add_slot()?;
+        if self.with_requests > self.slots.len() / 2 && self.slots.len() < SLOTS_MAX {
+            self.grow(self.slots.len())?;
         }
         if !self.uring.completion().is_empty() {
             return self.submit(0);
@@ -234,27 +300,30 @@ impl Ring {
     }
 
     /// Handles one completion; an error says that the mount is gone.
-    fn complete(&mut self, user_data: u64, result: i32) -> Result<(), Errno> {
-        if user_data == WOKEN {
+    fn complete(&mut self, done: Done) -> Result<(), Errno> {
+        if done.user_data == WOKEN {
+            self.queue.woken();
             return self.await_wake();
         }
-        if result < 0 {
-            return Err(Errno::from_raw_os_error(-result));
+        if done.result < 0 {
+            return Err(Errno::from_raw_os_error(-done.result));
         }
-        let at = usize::try_from(user_data).expect("it is the number of a slot");
+        let at = usize::try_from(done.user_data).expect("it is the number of a slot");
         self.with_requests += 1;
         let slot = &mut self.slots[at];
-        let Some(request) = slot.take_request() else {
-            let errno = Some(Errno::IO);
-            self.queue.answer(Answer::short(at, errno, &[]));
+        let (space, before) = (slot.space(), slot.touched());
+        let Some(arrived) = slot.take() else {
+            self.queue.answer(Answer::placed(at, Some(Errno::IO), 0));
             return Ok(());
         };
-        let ticket =
-            Ticket::new(Arc::clone(&self.queue), at, slot.payload(), !request.payload.is_empty());
-        let interrupts = self.go.channel.interrupts();
-        let line = || Line::Ring(ticket, Arc::clone(&self.go.channel));
-        let body = Body::split(&request.fixed, request.payload);
-        self.go.watch.dispatch().message(&request.header, body, interrupts, line);
+        self.memory += arrived.payload.len().saturating_sub(before);
+        let lent = !arrived.payload.is_empty();
+        let line = || Line::Ring(Ticket::new(&self.queue, at, space, lent));
+        let body = Body::split(&arrived.fixed, arrived.payload);
+        self.go
+            .watch
+            .dispatch()
+            .message(&arrived.header, body, self.go.channel.interrupts(), line);
         Ok(())
     }
 
@@ -263,46 +332,56 @@ impl Ring {
         self.queue.take_answers(answers);
         for answer in answers.drain(..) {
             let slot = &mut self.slots[answer.slot];
-            let commit_id = slot.put_answer(&answer);
-            let command = self.command(COMMIT_AND_FETCH, commit_id, answer.slot).build();
-            self.push(command, answer.slot as u64)?;
+            let before = slot.touched();
+            let commit_id = slot.put(&answer);
+            if self.memory > self.go.memory_max {
+                slot.shrink(&answer);
+            }
+            self.memory = self.memory + slot.touched() - before;
+            self.push(
+                self.command(COMMIT_AND_FETCH, commit_id).build(),
+                answer.slot as u64,
+            )?;
             self.with_requests -= 1;
         }
         Ok(())
     }
 
-    /// Registers another slot.
-    fn add_slot(&mut self) -> Result<(), Errno> {
-        let at = self.slots.len();
-        let slot = Slot::new(self.go.payload_max)?;
-        let address = slot.vectors();
-        self.queue.keep(slot.memory());
-        self.slots.push(slot);
-        let command = self.command(REGISTER, 0, at).addr(Some(address)).build();
-        self.push(with_len(command, slot::VECTORS), at as u64)
+    /// Registers more slots.
+    fn grow(&mut self, more: usize) -> Result<(), Errno> {
+        for _ in 0..more {
+            let slot = Slot::new(self.go.payload_max)?;
+            let command = self.command(REGISTER, 0).addr(Some(slot.vectors())).build();
+            self.queue.keep(slot.memory());
+            self.slots.push(slot);
+            self.push(with_len(command, slot::VECTORS), self.slots.len() as u64 - 1)?;
+        }
+        Ok(())
     }
 
-    fn command(&self, code: u32, commit_id: u64, _slot: usize) -> opcode::UringCmd80 {
+    fn command(&self, code: u32, commit_id: u64) -> opcode::UringCmd80 {
         let mut bytes = [0; 80];
-        let command = abi::RingCommand { flags: 0, commit_id, queue: self.number, padding: [0; 6] };
+        let command = abi::RingCommand {
+            flags: 0,
+            commit_id,
+            queue: self.number,
+            padding: [0; 6],
+        };
         bytes[..size_of::<abi::RingCommand>()].copy_from_slice(command.as_bytes());
-        let fd = types::Fd(self.go.channel.as_fd().as_raw_fd());
-        opcode::UringCmd80::new(fd, code).cmd(bytes)
+        opcode::UringCmd80::new(types::Fd(self.go.channel.as_fd().as_raw_fd()), code).cmd(bytes)
     }
 
     /// Has the next write to the queue's eventfd complete something.
     fn await_wake(&mut self) -> Result<(), Errno> {
         let fd = types::Fd(self.queue.eventfd().as_raw_fd());
-        let word = std::ptr::from_mut(&mut *self.word).cast();
-        let read = opcode::Read::new(fd, word, size_of::<u64>() as u32).build();
-        self.push(read.into(), WOKEN)
+        let poll = opcode::PollAdd::new(fd, libc::POLLIN as u32).build();
+        self.push(poll.into(), WOKEN)
     }
 
     fn push(&mut self, entry: squeue::Entry128, user_data: u64) -> Result<(), Errno> {
         let entry = entry.user_data(user_data);
         loop {
-            // SAFETY: what the entry points to (a slot's memory, this queue's word) lives as long as the ring, which
-            // is dropped before them.
+            // SAFETY: what the entry points to is a slot's memory, which the queue keeps for longer than the ring lives.
             if unsafe { self.uring.submission().push(&entry) }.is_ok() {
                 return Ok(());
             }
@@ -320,4 +399,19 @@ impl Ring {
             },
         }
     }
+}
+
+/// Returns a submission with its `len` field set, which the crate's builder has no word for.
+fn with_len(mut entry: squeue::Entry128, len: u32) -> squeue::Entry128 {
+    /// Where `len` stands in `struct io_uring_sqe`.
+    const LEN: usize = 24;
+    // SAFETY: an entry has the layout of the kernel's 128-byte submission (`repr(C)`), which has a u32 there.
+    unsafe {
+        std::ptr::from_mut(&mut entry)
+            .cast::<u8>()
+            .add(LEN)
+            .cast::<u32>()
+            .write(len)
+    };
+    entry
 }

@@ -6,18 +6,22 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use super::Filesystem;
 use super::attach::{self, Unmount, unmount};
 use super::channel::Channel;
 use super::dispatch::Dispatch;
 use super::error::{MountError, UnmountError};
+use super::flags::InitFlags;
 use super::interrupt::Interrupts;
 use super::negotiate::{Negotiated, negotiate};
 use super::notify::Notifier;
 use super::payload::Pool;
 use super::place::{self, Contents, Place};
 use super::reader::{self, Watch};
+use super::ring::{self, Rings, Unregistered};
+use super::wakeups::{Spinners, Wakeups};
 
 /// How to mount.
 #[derive(Clone, Debug)]
@@ -44,6 +48,23 @@ pub struct Options {
     pub spare_buffers: usize,
     /// How far the kernel is to read ahead, in KiB, where the caller may say so (root).
     pub read_ahead_kib: Option<u32>,
+    /// How requests come.
+    pub transport: Transport,
+    /// How many bytes the buffers of [`Transport::Ring`] may keep when they are idle.
+    pub ring_memory_max: usize,
+    /// What to do about the time that a wake-up takes.
+    pub wakeups: Wakeups,
+}
+
+/// How requests come from the kernel and answers go to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// By `/dev/fuse`, which always works.
+    #[default]
+    Device,
+    /// By io_uring where the machine's administrator allows it (`/sys/module/fuse/parameters/enable_uring`) and the kernel can,
+    /// else by `/dev/fuse`.
+    Ring,
 }
 
 impl Default for Options {
@@ -60,6 +81,9 @@ impl Default for Options {
             readers: 2,
             spare_buffers: 16,
             read_ahead_kib: None,
+            transport: Transport::Device,
+            ring_memory_max: 64 << 20,
+            wakeups: Wakeups::Sleep,
         }
     }
 }
@@ -69,9 +93,7 @@ impl Default for Options {
 pub struct Session {
     path: PathBuf,
     device: Option<String>,
-    negotiated: Negotiated,
-    notifier: Notifier,
-    threads: Vec<JoinHandle<()>>,
+    started: Started,
 }
 
 impl Session {
@@ -84,18 +106,15 @@ impl Session {
         let place = Place::find(dir, options.contents)?;
         let fd = attach::attach(options, &place)?;
         let channel = Channel::new(fd, Arc::new(Interrupts::default()));
-        let started = start(options, &channel, filesystem);
         // A mount that nobody answers must not stay behind.
-        let (negotiated, notifier, threads) = started.inspect_err(|_| {
+        let started = start(options, &channel, filesystem).inspect_err(|_| {
             let _ = unmount(&place.path, Unmount::Detach);
         })?;
         let device = place::mounted(&place.path).map(|mounted| mounted.device);
         let session = Session {
             path: place.path,
             device,
-            negotiated,
-            notifier,
-            threads,
+            started,
         };
         session.set_read_ahead(options.read_ahead_kib);
         Ok(session)
@@ -108,12 +127,25 @@ impl Session {
 
     /// Returns what was agreed on with the kernel.
     pub fn negotiated(&self) -> &Negotiated {
-        &self.negotiated
+        &self.started.negotiated
     }
 
     /// Returns the way to tell the kernel something.
     pub fn notifier(&self) -> Notifier {
-        self.notifier.clone()
+        self.started.notifier.clone()
+    }
+
+    /// Returns how requests come, which may be by `/dev/fuse` where a ring was asked for.
+    pub fn transport(&self) -> Transport {
+        self.started.transport
+    }
+
+    /// Returns the CPU time that [`Wakeups::Spin`] has cost, as of its last pause.
+    pub fn spun(&self) -> Duration {
+        self.started
+            .spinners
+            .as_ref()
+            .map_or(Duration::ZERO, |spinners| spinners.spun())
     }
 
     /// Takes the mount away; one that is gone already is left alone, and so is what others mounted in its place.
@@ -127,7 +159,7 @@ impl Session {
 
     /// Waits until the mount is gone and all its threads have ended.
     pub fn join(mut self) {
-        for thread in self.threads.drain(..) {
+        for thread in self.started.threads.drain(..) {
             // The threads catch what they call; a panic that ends one was reported where it came from.
             let _ = thread.join();
         }
@@ -151,7 +183,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        if !self.threads.is_empty()
+        if !self.started.threads.is_empty()
             && let Err(error) = self.unmount(Unmount::Detach)
         {
             tracing::warn!(%error, "a mount stays behind");
@@ -159,7 +191,15 @@ impl Drop for Session {
     }
 }
 
-type Started = (Negotiated, Notifier, Vec<JoinHandle<()>>);
+/// What runs for a mount.
+#[derive(Debug)]
+struct Started {
+    negotiated: Negotiated,
+    transport: Transport,
+    notifier: Notifier,
+    spinners: Option<Arc<Spinners>>,
+    threads: Vec<JoinHandle<()>>,
+}
 
 /// Begins the mount that `channel` belongs to and starts its threads.
 fn start(
@@ -167,21 +207,66 @@ fn start(
     channel: &Arc<Channel>,
     filesystem: Arc<dyn Filesystem>,
 ) -> Result<Started, MountError> {
-    let negotiated = negotiate(channel, &filesystem.wanted())?;
+    let rings = prepare_rings(options.transport);
+    let own = if rings.is_some() {
+        InitFlags::OVER_IO_URING
+    } else {
+        InitFlags::NONE
+    };
+    let negotiated = negotiate(channel, &filesystem.wanted(), own)?;
     let (notifier, notifying) = Notifier::spawn(Arc::clone(channel)).map_err(MountError::Thread)?;
-    let dispatch = Arc::new(Dispatch::new(Arc::clone(&filesystem), negotiated.flags));
-    let watch = Arc::new(Watch::new(dispatch, notifier.clone()));
-    filesystem.ready(&negotiated, notifier.clone());
-    let pool = Pool::new(negotiated.max_write as usize, options.spare_buffers);
     let mut threads = vec![notifying];
-    let mut channel = Arc::clone(channel);
-    for index in 0..options.readers.max(1) {
-        if index > 0 {
-            // Without the right to open the device, all readers share one file of it.
-            channel = channel.duplicate().unwrap_or(channel);
+    let spinners = Spinners::spawn(options.wakeups, &mut threads).map_err(MountError::Thread)?;
+    let dispatch = Dispatch::new(Arc::clone(&filesystem), negotiated.flags, spinners.clone());
+    let watch = Arc::new(Watch::new(dispatch, notifier.clone(), spinners.clone()));
+    filesystem.ready(&negotiated, notifier.clone());
+
+    let payload_max = negotiated.payload_max();
+    let rings = rings.filter(|_| negotiated.flags.contains(InitFlags::OVER_IO_URING));
+    let transport = match rings {
+        None => Transport::Device,
+        Some(rings) => {
+            let (queues, registered) = rings.register(channel, &watch, payload_max, options.ring_memory_max);
+            threads.extend(queues);
+            used(registered)?
         }
-        let thread = reader::spawn(index, Arc::clone(&channel), &pool, Arc::clone(&watch));
-        threads.push(thread.map_err(MountError::Thread)?);
+    };
+    // Beside rings, one thread is enough for what still comes by the device: forgets and interrupts.
+    let readers = if transport == Transport::Ring {
+        1
+    } else {
+        options.readers.max(1)
+    };
+    let pool = Pool::new(payload_max, options.spare_buffers);
+    threads.extend(reader::spawn_all(readers, channel, &pool, &watch).map_err(MountError::Thread)?);
+    Ok(Started {
+        negotiated,
+        transport,
+        notifier,
+        spinners,
+        threads,
+    })
+}
+
+/// Makes rings where they are asked for, allowed and possible.
+fn prepare_rings(transport: Transport) -> Option<Rings> {
+    if transport == Transport::Device || !ring::enabled() {
+        return None;
     }
-    Ok((negotiated, notifier, threads))
+    Rings::prepare()
+        .inspect_err(|errno| tracing::warn!(%errno, "no io_uring: /dev/fuse is used"))
+        .ok()
+}
+
+/// Returns the transport that the kernel uses after all queues were registered, or not all of them.
+fn used(registered: Result<(), Unregistered>) -> Result<Transport, MountError> {
+    match registered {
+        Ok(()) => Ok(Transport::Ring),
+        Err(Unregistered::Refused(errno)) => {
+            tracing::warn!(%errno, "the kernel refused FUSE over io_uring: /dev/fuse is used");
+            Ok(Transport::Device)
+        }
+        // The kernel still waits for the missing queue and would never send a request.
+        Err(Unregistered::Failed(errno)) => Err(MountError::Handshake(errno)),
+    }
 }

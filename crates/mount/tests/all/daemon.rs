@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use tenure_mount::kernel::{MountError, Options, Session, Unmount, unmount};
 
 use crate::memory::Memory;
-use crate::mounted::{has_fuse, mount};
+use crate::mounted::{has_fuse, mounts};
 
 /// Names the mount point to the process that is to serve it.
 const SERVE: &str = "TENURE_TEST_SERVE";
@@ -77,7 +77,7 @@ fn a_killed_daemon_leaves_enotconn_and_can_be_unmounted_and_mounted_again() {
     assert_eq!(error.raw_os_error(), Some(libc::ENOTCONN));
     let again = Session::mount(&Options::default(), dir.path(), Arc::new(Memory::default()));
     assert!(matches!(again, Err(MountError::Stale(_))), "{again:?}");
-    unmount(dir.path(), Unmount::Idle).unwrap();
+    unmount(dir.path(), Unmount::Detach).unwrap();
     let session = Session::mount(&Options::default(), dir.path(), Arc::new(Memory::default())).unwrap();
     session.unmount(Unmount::Idle).unwrap();
     session.join();
@@ -125,19 +125,20 @@ fn a_user_who_is_not_root_mounts_with_fusermount3() {
 
 #[test]
 fn the_reasons_not_to_mount_say_what_to_do() {
-    let Some(mut mount) = mount() else { return };
-    let memory = mount.memory.clone();
-    let refused = |path: &Path| {
-        Session::mount(&Options::default(), path, memory.clone())
-            .map(|_| ())
-            .unwrap_err()
-            .to_string()
-    };
-    assert!(refused(&mount.path("none")).contains("does not exist: make it"));
-    fs::write(mount.path("file"), b"").unwrap();
-    assert!(refused(&mount.path("file")).contains("is not a directory"));
-    assert!(refused(mount.dir.path()).contains("`tenure unmount"));
-    fs::create_dir_all(mount.path("full/inner")).unwrap();
-    assert!(refused(&mount.path("full")).contains("is not empty"));
-    mount.unmount();
+    for mut mount in mounts() {
+        let memory = mount.memory.clone();
+        let refused = |path: &Path| {
+            Session::mount(&Options::default(), path, memory.clone())
+                .map(|_| ())
+                .unwrap_err()
+                .to_string()
+        };
+        assert!(refused(&mount.path("none")).contains("does not exist: make it"));
+        fs::write(mount.path("file"), b"").unwrap();
+        assert!(refused(&mount.path("file")).contains("is not a directory"));
+        assert!(refused(mount.dir.path()).contains("`tenure unmount"));
+        fs::create_dir_all(mount.path("full/inner")).unwrap();
+        assert!(refused(&mount.path("full")).contains("is not empty"));
+        mount.unmount();
+    }
 }

@@ -13,7 +13,9 @@ use tenure_mount::kernel::{
 pub(crate) const PANICS: &str = "panics";
 /// Looking this name up drops the reply.
 pub(crate) const DROPS: &str = "drops";
-/// Looking this name up waits until it is interrupted.
+/// Looking up a name that begins so is answered by another thread.
+pub(crate) const LATER: &str = "later";
+/// Looking up a name that begins so waits until it is interrupted.
 pub(crate) const WAITS: &str = "waits";
 
 #[derive(Default)]
@@ -269,7 +271,10 @@ impl Filesystem for Memory {
         match request.operation {
             Operation::Lookup { name } if name == PANICS.as_bytes() => panic!("on purpose"),
             Operation::Lookup { name } if name == DROPS.as_bytes() => drop(reply),
-            Operation::Lookup { name } if name == WAITS.as_bytes() => self.wait(reply),
+            Operation::Lookup { name } if name.starts_with(WAITS.as_bytes()) => self.wait(reply),
+            Operation::Lookup { name } if name.starts_with(LATER.as_bytes()) => {
+                std::thread::spawn(move || reply.entry(&Entry::negative(Duration::ZERO)));
+            }
             Operation::Lookup { name } => {
                 answer(reply, self.state().lookup(ino, name), |reply, entry| {
                     reply.entry(&entry)

@@ -5,11 +5,14 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use tempfile::TempDir;
-use tenure_mount::kernel::{MountError, Notice, Options, ROOT, Session, Unmount, UnmountError, unmount};
+use tenure_mount::kernel::{
+    MountError, Notice, Options, ROOT, Session, Transport, Unmount, UnmountError, Wakeups, unmount,
+};
 
-use crate::memory::{DROPS, Memory, PANICS};
+use crate::memory::{DROPS, LATER, Memory, PANICS};
 
 /// A mount that is taken away at the end of its test.
 pub(crate) struct Mount {
@@ -39,7 +42,8 @@ impl Mount {
 
     pub(crate) fn unmount(&mut self) {
         let session = self.session.take().unwrap();
-        session.unmount(Unmount::Idle).unwrap();
+        // A process that another test is just starting may hold copies of this one's open files for a moment.
+        session.unmount(Unmount::Detach).unwrap();
         session.join();
         self.memory.ended.wait_for(1);
     }
@@ -54,8 +58,27 @@ impl Drop for Mount {
     }
 }
 
-pub(crate) fn mount() -> Option<Mount> {
-    Mount::with(&Options::default())
+/// Returns a mount for each way in which this machine lets requests come, to run a test with one after the other.
+pub(crate) fn mounts() -> impl Iterator<Item = Mount> {
+    let transports = if !has_fuse() {
+        vec![]
+    } else if fs::read_to_string("/sys/module/fuse/parameters/enable_uring")
+        .is_ok_and(|on| on.starts_with('Y'))
+    {
+        vec![Transport::Device, Transport::Ring]
+    } else {
+        println!("skipped for io_uring: enable_uring is off");
+        vec![Transport::Device]
+    };
+    transports.into_iter().map(|transport| {
+        let mount = Mount::with(&Options {
+            transport,
+            ..Options::default()
+        })
+        .unwrap();
+        assert_eq!(mount.session.as_ref().unwrap().transport(), transport);
+        mount
+    })
 }
 
 /// Returns whether this machine lets the test mount; says so where it does not.
@@ -77,59 +100,71 @@ fn names(dir: &Path) -> Vec<String> {
 
 #[test]
 fn files_and_directories_are_made_read_listed_and_removed() {
-    let Some(mut mount) = mount() else { return };
-    fs::create_dir(mount.path("d")).unwrap();
-    fs::write(mount.path("d/f"), b"hello").unwrap();
-    std::os::unix::fs::symlink("d/f", mount.path("l")).unwrap();
-    assert_eq!(fs::read(mount.path("l")).unwrap(), b"hello");
-    assert_eq!(fs::metadata(mount.path("d/f")).unwrap().size(), 5);
-    assert_eq!(names(mount.dir.path()), ["d", "l"]);
-    for number in 0..1000 {
-        fs::write(mount.path(&format!("d/{number}")), b"").unwrap();
+    for mut mount in mounts() {
+        fs::create_dir(mount.path("d")).unwrap();
+        fs::write(mount.path("d/f"), b"hello").unwrap();
+        std::os::unix::fs::symlink("d/f", mount.path("l")).unwrap();
+        assert_eq!(fs::read(mount.path("l")).unwrap(), b"hello");
+        assert_eq!(fs::metadata(mount.path("d/f")).unwrap().size(), 5);
+        assert_eq!(names(mount.dir.path()), ["d", "l"]);
+        for number in 0..1000 {
+            fs::write(mount.path(&format!("d/{number}")), b"").unwrap();
+        }
+        assert_eq!(names(&mount.path("d")).len(), 1001);
+        fs::File::options()
+            .write(true)
+            .truncate(true)
+            .open(mount.path("d/f"))
+            .unwrap();
+        assert_eq!(fs::read(mount.path("d/f")).unwrap(), b"");
+        assert_eq!(
+            fs::remove_dir(mount.path("d")).unwrap_err().kind(),
+            ErrorKind::DirectoryNotEmpty
+        );
+        fs::remove_file(mount.path("l")).unwrap();
+        assert_eq!(
+            fs::metadata(mount.path("l")).unwrap_err().kind(),
+            ErrorKind::NotFound
+        );
+        mount.unmount();
     }
-    assert_eq!(names(&mount.path("d")).len(), 1001);
-    fs::File::options()
-        .write(true)
-        .truncate(true)
-        .open(mount.path("d/f"))
-        .unwrap();
-    assert_eq!(fs::read(mount.path("d/f")).unwrap(), b"");
-    assert_eq!(
-        fs::remove_dir(mount.path("d")).unwrap_err().kind(),
-        ErrorKind::DirectoryNotEmpty
-    );
-    fs::remove_file(mount.path("l")).unwrap();
-    assert_eq!(
-        fs::metadata(mount.path("l")).unwrap_err().kind(),
-        ErrorKind::NotFound
-    );
-    mount.unmount();
 }
 
 #[test]
 fn a_dropped_reply_gives_eio() {
-    let Some(mut mount) = mount() else { return };
-    let error = fs::metadata(mount.path(DROPS)).unwrap_err();
-    assert_eq!(error.raw_os_error(), Some(libc::EIO));
-    mount.unmount();
+    for mut mount in mounts() {
+        let error = fs::metadata(mount.path(DROPS)).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EIO));
+        mount.unmount();
+    }
 }
 
 #[test]
 fn a_panic_gives_eio_and_the_mount_goes_on() {
-    let Some(mut mount) = mount() else { return };
-    for _ in 0..3 {
-        let error = fs::metadata(mount.path(PANICS)).unwrap_err();
-        assert_eq!(error.raw_os_error(), Some(libc::EIO));
+    for mut mount in mounts() {
+        for _ in 0..3 {
+            let error = fs::metadata(mount.path(PANICS)).unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(libc::EIO));
+        }
+        fs::write(mount.path("f"), b"still here").unwrap();
+        mount.memory.bugs.wait_for(3);
+        mount.unmount();
     }
-    fs::write(mount.path("f"), b"still here").unwrap();
-    mount.memory.bugs.wait_for(3);
-    mount.unmount();
+}
+
+/// Bytes that a page's worth of them tells from any other page.
+fn pattern(len: u32) -> Vec<u8> {
+    (0..len / 4)
+        .flat_map(|at| at.wrapping_mul(2_654_435_761).to_le_bytes())
+        .collect()
 }
 
 #[test]
 fn a_large_write_is_kept_without_a_copy_and_a_small_one_copied() {
-    let Some(mut mount) = mount() else { return };
-    let large: Vec<u8> = (0..1 << 20).map(|at: u32| at.to_le_bytes()[1]).collect();
+    let Some(mut mount) = Mount::with(&Options::default()) else {
+        return;
+    };
+    let large = pattern(1 << 20);
     fs::write(mount.path("large"), &large).unwrap();
     let kept = std::mem::take(&mut *mount.memory.kept.lock().unwrap());
     assert!(
@@ -147,6 +182,63 @@ fn a_large_write_is_kept_without_a_copy_and_a_small_one_copied() {
         "what was kept is not overwritten by later requests"
     );
     mount.unmount();
+}
+
+#[test]
+fn large_files_are_written_and_read_back() {
+    for mut mount in mounts() {
+        let large = pattern(9 << 20);
+        fs::write(mount.path("f"), &large).unwrap();
+        mount.memory.kept.lock().unwrap().clear();
+        let ino = fs::metadata(mount.path("f")).unwrap().ino();
+        notify(
+            &mount,
+            Notice::InvalInode {
+                ino,
+                offset: 0,
+                length: 0,
+            },
+        );
+        assert!(fs::read(mount.path("f")).unwrap() == large);
+        mount.unmount();
+    }
+}
+
+#[test]
+fn a_reply_is_given_later_from_another_thread() {
+    for mut mount in mounts() {
+        let paths: Vec<_> = (0..50)
+            .map(|number| mount.path(&format!("{LATER}{number}")))
+            .collect();
+        let asking = paths
+            .into_iter()
+            .map(|path| std::thread::spawn(move || fs::metadata(path)));
+        for asked in asking.collect::<Vec<_>>() {
+            assert_eq!(asked.join().unwrap().unwrap_err().kind(), ErrorKind::NotFound);
+        }
+        mount.unmount();
+    }
+}
+
+#[test]
+fn a_mount_with_awake_cpus_says_what_they_cost_and_ends() {
+    for transport in [Transport::Device, Transport::Ring] {
+        let wakeups = Wakeups::Spin {
+            hold: Duration::from_micros(200),
+        };
+        let Some(mut mount) = Mount::with(&Options {
+            transport,
+            wakeups,
+            ..Options::default()
+        }) else {
+            return;
+        };
+        for number in 0..200 {
+            fs::write(mount.path(&number.to_string()), b"x").unwrap();
+        }
+        assert!(mount.session.as_ref().unwrap().spun() < Duration::from_secs(10));
+        mount.unmount();
+    }
 }
 
 #[test]
@@ -182,138 +274,145 @@ fn notify(mount: &Mount, notice: Notice) {
 
 #[test]
 fn what_the_kernel_caches_is_invalidated_by_a_notification() {
-    let Some(mut mount) = mount() else { return };
-    fs::write(mount.path("f"), b"old").unwrap();
-    assert_eq!(fs::read(mount.path("f")).unwrap(), b"old");
-    let ino = fs::metadata(mount.path("f")).unwrap().ino();
-    mount.memory.replace(ino, b"newer");
-    assert_eq!(
-        fs::read(mount.path("f")).unwrap(),
-        b"old",
-        "the kernel answers from its cache"
-    );
-    notify(
-        &mount,
-        Notice::InvalInode {
-            ino,
-            offset: 0,
-            length: 0,
-        },
-    );
-    assert_eq!(fs::read(mount.path("f")).unwrap(), b"newer");
+    for mut mount in mounts() {
+        fs::write(mount.path("f"), b"old").unwrap();
+        assert_eq!(fs::read(mount.path("f")).unwrap(), b"old");
+        let ino = fs::metadata(mount.path("f")).unwrap().ino();
+        mount.memory.replace(ino, b"newer");
+        assert_eq!(
+            fs::read(mount.path("f")).unwrap(),
+            b"old",
+            "the kernel answers from its cache"
+        );
+        notify(
+            &mount,
+            Notice::InvalInode {
+                ino,
+                offset: 0,
+                length: 0,
+            },
+        );
+        assert_eq!(fs::read(mount.path("f")).unwrap(), b"newer");
 
-    mount.memory.remove("f");
-    assert!(mount.path("f").exists());
-    notify(
-        &mount,
-        Notice::InvalEntry {
-            parent: ROOT,
-            name: b"f".to_vec(),
-        },
-    );
-    assert!(!mount.path("f").exists());
+        mount.memory.remove("f");
+        assert!(mount.path("f").exists());
+        notify(
+            &mount,
+            Notice::InvalEntry {
+                parent: ROOT,
+                name: b"f".to_vec(),
+            },
+        );
+        assert!(!mount.path("f").exists());
 
-    fs::write(mount.path("g"), b"").unwrap();
-    let child = fs::metadata(mount.path("g")).unwrap().ino();
-    mount.memory.remove("g");
-    notify(
-        &mount,
-        Notice::Delete {
-            parent: ROOT,
-            child,
-            name: b"g".to_vec(),
-        },
-    );
-    assert!(!mount.path("g").exists());
-    notify(
-        &mount,
-        Notice::ExpireEntry {
-            parent: ROOT,
-            name: b"nobody".to_vec(),
-        },
-    );
-    mount.unmount();
+        fs::write(mount.path("g"), b"").unwrap();
+        let child = fs::metadata(mount.path("g")).unwrap().ino();
+        mount.memory.remove("g");
+        notify(
+            &mount,
+            Notice::Delete {
+                parent: ROOT,
+                child,
+                name: b"g".to_vec(),
+            },
+        );
+        assert!(!mount.path("g").exists());
+        notify(
+            &mount,
+            Notice::ExpireEntry {
+                parent: ROOT,
+                name: b"nobody".to_vec(),
+            },
+        );
+        mount.unmount();
+    }
 }
 
 #[test]
 fn bytes_are_stored_into_the_kernels_cache() {
-    let Some(mut mount) = mount() else { return };
-    fs::write(mount.path("f"), vec![1; 4096]).unwrap();
-    let ino = fs::metadata(mount.path("f")).unwrap().ino();
-    notify(
-        &mount,
-        Notice::Store {
-            ino,
-            offset: 0,
-            bytes: vec![2; 4096],
-        },
-    );
-    assert_eq!(fs::read(mount.path("f")).unwrap(), vec![2; 4096]);
-    mount.unmount();
+    for mut mount in mounts() {
+        fs::write(mount.path("f"), vec![1; 4096]).unwrap();
+        let ino = fs::metadata(mount.path("f")).unwrap().ino();
+        notify(
+            &mount,
+            Notice::Store {
+                ino,
+                offset: 0,
+                bytes: vec![2; 4096],
+            },
+        );
+        assert_eq!(fs::read(mount.path("f")).unwrap(), vec![2; 4096]);
+        mount.unmount();
+    }
 }
 
 #[test]
 fn an_inode_without_a_name_is_forgotten() {
-    let Some(mut mount) = mount() else { return };
-    fs::write(mount.path("f"), b"").unwrap();
-    fs::remove_file(mount.path("f")).unwrap();
-    mount.memory.forgotten.wait_for(1);
-    mount.unmount();
+    for mut mount in mounts() {
+        fs::write(mount.path("f"), b"").unwrap();
+        fs::remove_file(mount.path("f")).unwrap();
+        mount.memory.forgotten.wait_for(1);
+        mount.unmount();
+    }
 }
 
 #[test]
 fn notifications_are_refused_when_the_mount_is_gone() {
-    let Some(mut mount) = mount() else { return };
-    let notifier = mount.memory.notifier();
-    mount.unmount();
-    let refused = notifier.send(Notice::InvalInode {
-        ino: ROOT,
-        offset: 0,
-        length: 0,
-    });
-    assert_eq!(refused, Err(tenure_mount::kernel::NotTaken::Ended));
+    for mut mount in mounts() {
+        let notifier = mount.memory.notifier();
+        mount.unmount();
+        let refused = notifier.send(Notice::InvalInode {
+            ino: ROOT,
+            offset: 0,
+            length: 0,
+        });
+        assert_eq!(refused, Err(tenure_mount::kernel::NotTaken::Ended));
+    }
 }
 
 #[test]
 fn an_unmount_from_outside_ends_the_session() {
-    let Some(mut mount) = mount() else { return };
-    unmount(mount.dir.path(), Unmount::Idle).unwrap();
-    mount.session.take().unwrap().join();
-    mount.memory.ended.wait_for(1);
+    for mut mount in mounts() {
+        unmount(mount.dir.path(), Unmount::Idle).unwrap();
+        mount.session.take().unwrap().join();
+        mount.memory.ended.wait_for(1);
+    }
 }
 
 #[test]
 fn a_mount_in_use_is_unmounted_lazily_only() {
-    let Some(mut mount) = mount() else { return };
-    fs::write(mount.path("f"), b"x").unwrap();
-    let open = fs::File::open(mount.path("f")).unwrap();
-    let session = mount.session.take().unwrap();
-    assert!(matches!(
-        session.unmount(Unmount::Idle),
-        Err(UnmountError::Busy(_))
-    ));
-    session.unmount(Unmount::Detach).unwrap();
-    assert!(matches!(
-        unmount(session.path(), Unmount::Idle),
-        Err(UnmountError::NotMounted(_))
-    ));
-    assert_eq!(
-        std::io::read_to_string(&open).unwrap(),
-        "x",
-        "whoever has it open goes on"
-    );
-    session.unmount(Unmount::Idle).unwrap();
-    drop(open);
-    session.join();
-    mount.memory.ended.wait_for(1);
+    for mut mount in mounts() {
+        fs::write(mount.path("f"), b"x").unwrap();
+        let open = fs::File::open(mount.path("f")).unwrap();
+        let session = mount.session.take().unwrap();
+        assert!(matches!(
+            session.unmount(Unmount::Idle),
+            Err(UnmountError::Busy(_))
+        ));
+        session.unmount(Unmount::Detach).unwrap();
+        assert!(matches!(
+            unmount(session.path(), Unmount::Idle),
+            Err(UnmountError::NotMounted(_))
+        ));
+        assert_eq!(
+            std::io::read_to_string(&open).unwrap(),
+            "x",
+            "whoever has it open goes on"
+        );
+        session.unmount(Unmount::Idle).unwrap();
+        drop(open);
+        session.join();
+        mount.memory.ended.wait_for(1);
+    }
 }
 
 #[test]
 fn a_second_mount_on_the_same_place_is_refused() {
-    let Some(mut mount) = mount() else { return };
-    let second = Session::mount(&Options::default(), mount.dir.path(), mount.memory.clone());
-    assert!(matches!(second, Err(MountError::Busy(_))), "{second:?}");
-    mount.unmount();
+    for mut mount in mounts() {
+        let second = Session::mount(&Options::default(), mount.dir.path(), mount.memory.clone());
+        assert!(matches!(second, Err(MountError::Busy(_))), "{second:?}");
+        mount.unmount();
+    }
 }
 
 #[test]

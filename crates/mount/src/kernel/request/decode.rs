@@ -74,6 +74,15 @@ impl<'a> Body<'a> {
         }
     }
 
+    /// Returns the body of a request that came through a ring.
+    pub(in crate::kernel) fn split(fixed: &'a [u8], payload: &'a [u8]) -> Body<'a> {
+        Body {
+            source: Source::unkept(payload),
+            fixed: Some(fixed),
+            rest: payload,
+        }
+    }
+
     /// Takes the extensions off the end.
     fn extensions(&mut self, units: u16) -> Parsed<&'a [u8]> {
         let len = usize::from(units) * 8;
