@@ -102,7 +102,8 @@ struct Machine {
     program: Program,
     mount_point: PathBuf,
     attempts: Vec<PathBuf>,
-    pid: Option<i32>,
+    /// The processes that serve it.
+    pids: Vec<Pid>,
 }
 
 impl Story<'_> {
@@ -341,12 +342,12 @@ impl Machine {
             fs::create_dir(directory)?;
         }
         program.mount(DRIVE, &mount_point, arguments)?;
-        let pid = program.status(&mount_point)?.pid;
+        let pids = program.status(&mount_point)?.pids;
         Ok(Machine {
             program,
             mount_point,
             attempts,
-            pid,
+            pids,
         })
     }
 
@@ -357,12 +358,10 @@ impl Machine {
 
     /// Ends it as a power cut would.
     fn kill(mut self) -> Result<()> {
-        let pid = self
-            .pid
-            .take()
-            .and_then(Pid::from_raw)
-            .context("`tenure status` names no process")?;
-        kill_process(pid, Signal::KILL)?;
+        ensure!(!self.pids.is_empty(), "`tenure status` names no process");
+        for pid in self.pids.drain(..) {
+            kill_process(pid, Signal::KILL)?;
+        }
         unmount(&self.mount_point, UnmountFlags::DETACH)
             .with_context(|| format!("cannot unmount {}", self.mount_point.display()))
     }
@@ -372,7 +371,7 @@ impl Machine {
         for directory in self.attempts.iter().chain([&self.mount_point]) {
             self.program.unmount(directory)?;
         }
-        self.pid = None;
+        self.pids.clear();
         Ok(())
     }
 }
@@ -380,8 +379,8 @@ impl Machine {
 impl Drop for Machine {
     fn drop(&mut self) {
         // Only a story that went wrong comes here with a process; its scratch folder's sweep unmounts.
-        if let Some(pid) = self.pid.and_then(Pid::from_raw) {
-            let _ = kill_process(pid, Signal::KILL);
+        for pid in &self.pids {
+            let _ = kill_process(*pid, Signal::KILL);
         }
     }
 }

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde_json::json;
 
+use super::disk::Scratch;
 use super::interrupt;
 use super::measure::Content;
 use super::progress::Progress;
@@ -22,6 +23,9 @@ mod workspace;
 
 pub(crate) use app::App;
 pub(crate) use repository::Repository;
+
+/// What the largest of the trees that inputs are made of takes, twice over.
+const WORKSHOP_BYTES: u64 = 4 << 30;
 
 /// The inputs, each made when it is first asked for.
 #[derive(Debug)]
@@ -143,6 +147,14 @@ fn make_once(folder: &Path, made_from: &str, make: impl FnOnce(&Path) -> Result<
     fs::write(partial.join("made-from.json"), note.to_string())?;
     fs::rename(&partial, folder)?;
     Ok(content)
+}
+
+/// Makes a folder for trees that are thrown away once an input is made of them: in memory where there is room, since
+/// some file systems take minutes to remove tens of thousands of files.
+fn workshop(partial: &Path) -> Result<Scratch> {
+    let memory = Path::new("/dev/shm");
+    let free = rustix::fs::statvfs(memory).map_or(0, |at| at.f_bavail * at.f_frsize);
+    Scratch::make(if free > WORKSHOP_BYTES { memory } else { partial })
 }
 
 #[cfg(test)]

@@ -29,8 +29,11 @@ pub(crate) trait Side {
     /// Makes everything done so far as durable as the side can, and returns when it is.
     fn make_durable(&self) -> Result<()>;
 
-    /// Ends and begins again the process that serves it, if there is one: its memory is empty after that.
-    fn remount(&mut self) -> Result<()>;
+    /// Ends the process that serves it, if there is one, durably.
+    fn unmount(&mut self) -> Result<()>;
+
+    /// Begins it again: its memory is empty after that.
+    fn mount(&mut self) -> Result<()>;
 
     /// Returns what it has cost since its process began (requests, memory, CPU) or ever (bytes written).
     fn counters(&self) -> Result<Counters>;
@@ -59,7 +62,8 @@ pub(crate) struct Counters {
 /// Empties every cache that a read could be answered from: the side's process, then the kernel.
 pub(crate) fn drop_caches(side: &mut dyn Side) -> Result<()> {
     side.make_durable()?;
-    side.remount()?;
+    side.unmount()?;
+    side.mount()?;
     disk::drop_kernel_caches()
 }
 

@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use super::{count, make_once};
+use super::{count, make_once, workshop};
 use crate::bench::command::{command, require, run};
 use crate::bench::measure::Content;
 use crate::bench::progress::Progress;
@@ -31,26 +31,28 @@ impl App {
         require("tar", "tar")?;
         let content = make_once(folder, LOCK, |partial| {
             let step = progress.step("fetching a Next.js application's packages from npm's registry (once)");
-            let (app, cache) = (partial.join("app"), partial.join("cache"));
-            fs::create_dir(&app)?;
+            let workshop = workshop(partial)?;
+            let (app, kept) = (workshop.path().join("app"), partial.join("app"));
             let registry = run(command("npm").args(["config", "get", "registry"]))?;
-            fs::write(app.join("package.json"), MANIFEST)?;
-            fs::write(
-                app.join("package-lock.json"),
-                resolved(LOCK, &String::from_utf8_lossy(&registry))?,
-            )?;
-            run(npm_ci(&cache).arg("--prefer-online").current_dir(&app)).context(
-                "the packages could not be fetched; npm's registry must be reachable the first time",
-            )?;
+            let lock = resolved(LOCK, &String::from_utf8_lossy(&registry))?;
+            for folder in [&app, &kept] {
+                fs::create_dir(folder)?;
+                fs::write(folder.join("package.json"), MANIFEST)?;
+                fs::write(folder.join("package-lock.json"), &lock)?;
+            }
+            run(npm_ci(&partial.join("cache"))
+                .arg("--prefer-online")
+                .current_dir(&app))
+            .context("the packages could not be fetched; npm's registry must be reachable the first time")?;
             step.now("keeping the installed tree as a tar".to_owned());
-            let content = count(&app.join("node_modules"))?;
+            let tar = partial.join("node_modules.tar");
             run(command("tar")
                 .arg("-cf")
-                .arg(partial.join("node_modules.tar"))
+                .arg(tar)
                 .arg("-C")
                 .arg(&app)
                 .arg("node_modules"))?;
-            fs::remove_dir_all(app.join("node_modules"))?;
+            let content = count(&app.join("node_modules"))?;
             Ok(content)
         })?;
         Ok(App {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
-use super::{make_once, walk};
+use super::{make_once, walk, workshop};
 use crate::bench::command::{command, git, require, run};
 use crate::bench::measure::Content;
 use crate::bench::progress::Progress;
@@ -46,7 +46,8 @@ impl Repository {
         require("cargo", "cargo")?;
         let content = make_once(folder, LOCK, |partial| {
             let step = progress.step("fetching the sources of published crates from their registry (once)");
-            let source = partial.join("source");
+            let workshop = workshop(partial)?;
+            let source = workshop.path().join("source");
             vendor(&source)?;
             step.now("committing them into a repository".to_owned());
             commit_history(&source)?;
@@ -56,7 +57,6 @@ impl Repository {
                 .arg(&source)
                 .arg(&bare))?;
             run(git(&bare).args(["gc", "--quiet", "--prune=now"]))?;
-            fs::remove_dir_all(&source)?;
             checkout_content(&bare)
         })?;
         Ok(Repository {

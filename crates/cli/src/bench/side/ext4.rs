@@ -42,8 +42,12 @@ impl Side for Ext4 {
         Ok(rustix::fs::syncfs(File::open(&self.path)?)?)
     }
 
-    fn remount(&mut self) -> Result<()> {
-        // It has no process, and the caches are the kernel's.
+    // It has no process, and the caches are the kernel's.
+    fn unmount(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn mount(&mut self) -> Result<()> {
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! Tenure on the folder tier, driven as a person drives it: by its command, with its bucket on a disk of its own that is
 //! made exactly as the baseline's.
 
+use std::cell::RefCell;
 use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -36,17 +37,17 @@ pub(crate) struct Tenure {
     program: Program,
     mount_point: PathBuf,
     is_mounted: bool,
-    /// The process that serves the mount, to be ended even when it no longer answers.
-    pid: Option<i32>,
+    /// The processes that served the mount when it was last asked, to be ended even when it no longer answers.
+    pids: RefCell<Vec<Pid>>,
     disk: Disk,
 }
 
 /// What `tenure status --json` says, as far as the bench reads it.
 #[derive(Debug, Default)]
 pub(crate) struct Status {
-    /// The process that serves the mount.
-    pub(crate) pid: Option<i32>,
-    /// What it has counted.
+    /// The processes that serve the mount: its own and, if another, the owner's of the drive.
+    pub(crate) pids: Vec<Pid>,
+    /// What they have counted.
     pub(crate) counters: Counters,
 }
 
@@ -125,11 +126,14 @@ impl Program {
         let mut status = Status::default();
         status.counters.requests = numbers(&said["requests"]);
         status.counters.bucket_requests = total(&said["bucket_requests"]);
-        status.pid = said["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok());
-        if let Some(pid) = status.pid {
-            let process = measure::process(&pid.to_string())?;
-            status.counters.cpu_seconds = process.cpu_seconds;
-            status.counters.peak_rss_bytes = process.peak_rss_bytes;
+        for pid in ["pid", "owner_pid"].iter().filter_map(|key| said[key].as_i64()) {
+            let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+            if let Some(pid) = pid.filter(|pid| !status.pids.contains(pid)) {
+                let process = measure::process(&pid.as_raw_nonzero().to_string())?;
+                status.counters.cpu_seconds += process.cpu_seconds;
+                status.counters.peak_rss_bytes += process.peak_rss_bytes;
+                status.pids.push(pid);
+            }
         }
         Ok(status)
     }
@@ -163,23 +167,16 @@ impl Tenure {
             program,
             mount_point,
             is_mounted: false,
-            pid: None,
+            pids: RefCell::default(),
             disk,
         };
-        side.mount(&["--create"])?;
+        side.mount_with(&["--create"])?;
         Ok(side)
     }
 
-    fn mount(&mut self, arguments: &[&str]) -> Result<()> {
+    fn mount_with(&mut self, arguments: &[&str]) -> Result<()> {
         self.program.mount(DRIVE, &self.mount_point, arguments)?;
         self.is_mounted = true;
-        self.pid = self.program.status(&self.mount_point)?.pid;
-        Ok(())
-    }
-
-    fn unmount(&mut self) -> Result<()> {
-        self.program.unmount(&self.mount_point)?;
-        self.is_mounted = false;
         Ok(())
     }
 }
@@ -200,7 +197,7 @@ impl Side for Tenure {
         empty(self.disk.path())?;
         self.program.make_folders()?;
         rustix::fs::syncfs(File::open(self.disk.path())?)?;
-        self.mount(&["--create"])
+        self.mount_with(&["--create"])
     }
 
     fn make_durable(&self) -> Result<()> {
@@ -210,13 +207,19 @@ impl Side for Tenure {
             .context("the drive could not be synced")
     }
 
-    fn remount(&mut self) -> Result<()> {
-        self.unmount()?;
-        self.mount(&[])
+    fn unmount(&mut self) -> Result<()> {
+        self.program.unmount(&self.mount_point)?;
+        self.is_mounted = false;
+        Ok(())
+    }
+
+    fn mount(&mut self) -> Result<()> {
+        self.mount_with(&[])
     }
 
     fn counters(&self) -> Result<Counters> {
-        let counters = self.program.status(&self.mount_point)?.counters;
+        let Status { pids, counters } = self.program.status(&self.mount_point)?;
+        *self.pids.borrow_mut() = pids;
         Ok(Counters {
             written_bytes: self.disk.written_bytes()?,
             ..counters
@@ -235,8 +238,8 @@ impl Drop for Tenure {
         }
         // After an interruption no command runs any more, and what the drive holds is of no use to anyone.
         if self.program.unmount(&self.mount_point).is_err() {
-            if let Some(pid) = self.pid.and_then(Pid::from_raw) {
-                let _ = kill_process(pid, Signal::KILL);
+            for pid in self.pids.borrow().iter() {
+                let _ = kill_process(*pid, Signal::KILL);
             }
             let _ = unmount(&self.mount_point, UnmountFlags::DETACH);
         }

@@ -8,6 +8,7 @@ use anyhow::{Result, ensure};
 
 use super::sequential::Bytes;
 use super::{Metric, Workload, metric};
+use crate::bench::disk;
 use crate::bench::interrupt;
 use crate::bench::measure::{Content, Round, Stopwatch};
 use crate::bench::side;
@@ -56,11 +57,11 @@ impl Workload for HugeTree {
             bytes: 0,
         };
         round.until_durable("huge_make", content, |at| make_tree(at, self.files))?;
-        side::drop_caches(round.side)?;
+        round.side.unmount()?;
+        disk::drop_kernel_caches()?;
         let watch = Stopwatch::start();
-        round.side.remount()?;
+        round.side.mount()?;
         let directories = fs::read_dir(round.side.path())?.count() as u64;
-        // The unmount before is part of it, with nothing left to sync.
         round.record("huge_mount", watch.seconds());
         ensure!(
             directories >= self.files / FILES_A_DIRECTORY,
