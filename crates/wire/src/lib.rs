@@ -1,10 +1,15 @@
 //! What a client and the owner of a drive say to each other, and by which transport.
 //!
 //! [`Owner`] is the whole conversation. In one process a client calls the server's own `Owner`, and branches and
-//! bytes are shared; over a socket the same calls travel as messages. No rule lives here.
+//! bytes are shared; over a socket the same calls travel as messages in frames. No rule lives here.
 
+pub mod frame;
+pub mod message;
 pub mod owner;
+pub mod transport;
 
 pub use owner::{
-    Access, BranchInfo, Chunk, Created, Done, Error, Lent, Opened, Owner, Placed, Room, Shared, Shipped, Status, Who,
+    Access, BranchInfo, Chunk, Created, Done, Error, Lent, Opened, Owner, Placed, Room, Shared, Shipped,
+    Status, Who,
 };
+pub use transport::unix;

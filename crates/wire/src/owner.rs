@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 use tenure_model::{
-    Address, Batch, BranchId, BranchName, CheckpointName, ChunkPlace, Digest, Epoch, Failure, InoRange, Refusal,
-    SessionId, Timestamp, record::Source,
+    Address, Batch, BranchId, BranchName, CheckpointName, ChunkPlace, Digest, Epoch, Failure, InoRange,
+    Refusal, SessionId, Timestamp, record::Source,
 };
 use thiserror::Error;
 
@@ -72,7 +72,7 @@ pub enum Access {
 }
 
 /// A branch that was lent, or whose state may be read.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lent<B> {
     /// The branch; none for a checkpoint.
     pub branch: Option<BranchId>,
@@ -85,7 +85,7 @@ pub struct Lent<B> {
 }
 
 /// A branch as it goes from one room to another.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shared<B> {
     /// In one process: the branch, sharing its pages.
     Here(B),
@@ -101,7 +101,7 @@ pub enum Shared<B> {
 }
 
 /// A chunk to place.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunk<'a> {
     /// The digest of its bytes.
     pub digest: Digest,
@@ -180,6 +180,14 @@ pub trait Owner<B>: Send + Sync {
     /// Opens a session; durable before it returns.
     fn open(&self, who: &Who) -> Result<Opened, Error>;
 
+    /// Hears that a session's client is still there, though it has nothing else to say: it came back after an owner or
+    /// a connection ended. Refuses a session that is over.
+    fn renew(&self, session: SessionId) -> Result<(), Error> {
+        // An owner that gives no session up for being silent has nothing to note.
+        let _ = session;
+        Ok(())
+    }
+
     /// Ends a session and takes back what it holds.
     fn close(&self, session: SessionId) -> Result<(), Error>;
 
@@ -212,7 +220,8 @@ pub trait Owner<B>: Send + Sync {
     fn fork(&self, from: &Source, name: &BranchName) -> Result<Created, Error>;
 
     /// Names the state of a branch; durable before it returns.
-    fn checkpoint(&self, branch: &BranchName, name: &CheckpointName, message: &str) -> Result<Created, Error>;
+    fn checkpoint(&self, branch: &BranchName, name: &CheckpointName, message: &str)
+    -> Result<Created, Error>;
 
     /// Deletes a branch that nobody holds.
     fn delete_branch(&self, name: &BranchName) -> Result<(), Error>;

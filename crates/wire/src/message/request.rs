@@ -1,0 +1,328 @@
+//! What can be asked: the calls of [`Owner`](crate::Owner), and one that goes to the process that hosts it.
+
+use super::fields::{branch, branch_name, checkpoint_name, many, put_flag, put_text, session};
+use crate::owner::{Access, Chunk, Who};
+use tenure_model::codec::{Codec, Malformed, Reader, malformed, put_bytes, put_varint};
+use tenure_model::record::Source;
+use tenure_model::{Address, Batch, BranchId, BranchName, CheckpointName, Digest, SessionId};
+
+/// A call with its arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request<'a> {
+    /// `Owner::open`.
+    Open(Who),
+    /// `Owner::close`.
+    Close(SessionId),
+    /// `Owner::renew`.
+    Renew(SessionId),
+    /// `Owner::lend`.
+    Lend {
+        /// To whom.
+        session: SessionId,
+        /// The branch or checkpoint.
+        name: &'a str,
+        /// How much of it.
+        access: Access,
+    },
+    /// `Owner::lend_inos`.
+    LendInos(SessionId),
+    /// `Owner::give_back`.
+    GiveBack {
+        /// By whom.
+        session: SessionId,
+        /// What.
+        branch: BranchId,
+    },
+    /// `Owner::place`.
+    Place {
+        /// For whom.
+        session: SessionId,
+        /// What.
+        chunks: Vec<Chunk<'a>>,
+    },
+    /// `Owner::ship`.
+    Ship(Batch),
+    /// `Owner::page`.
+    Page(Address),
+    /// `Owner::read`.
+    Read {
+        /// The chunk.
+        at: Address,
+        /// The first byte.
+        start: u32,
+        /// How many.
+        len: u32,
+    },
+    /// `Owner::room`.
+    Room,
+    /// `Owner::fork`.
+    Fork {
+        /// From what.
+        from: Source,
+        /// The name of what is made.
+        name: BranchName,
+    },
+    /// `Owner::checkpoint`.
+    Checkpoint {
+        /// Whose state.
+        branch: BranchName,
+        /// The name of what is made.
+        name: CheckpointName,
+        /// What it is for.
+        message: &'a str,
+    },
+    /// `Owner::delete_branch`.
+    DeleteBranch(BranchName),
+    /// `Owner::branches`.
+    Branches,
+    /// `Owner::status`.
+    Status,
+    /// `Owner::fold`.
+    Fold,
+    /// `Owner::check`.
+    Check {
+        /// Whether every byte is read.
+        deep: bool,
+    },
+    /// A word to the process that hosts the owner, about its mounts.
+    Control {
+        /// What it should do or tell.
+        verb: &'a str,
+        /// What the verb needs, as that process reads it.
+        arguments: &'a [u8],
+    },
+}
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident = $number:literal,)*) => {
+        /// The kinds of requests, by the numbers that stand for them.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum Kind {
+            $($(#[$doc])* $kind = $number,)*
+        }
+
+        impl Kind {
+            /// Every kind.
+            pub const ALL: &[Kind] = &[$(Kind::$kind),*];
+        }
+    };
+}
+
+kinds! {
+    /// `Owner::open`.
+    Open = 1,
+    /// `Owner::close`.
+    Close = 2,
+    /// `Owner::renew`.
+    Renew = 3,
+    /// `Owner::lend`.
+    Lend = 4,
+    /// `Owner::lend_inos`.
+    LendInos = 5,
+    /// `Owner::give_back`.
+    GiveBack = 6,
+    /// `Owner::place`.
+    Place = 7,
+    /// `Owner::ship`.
+    Ship = 8,
+    /// `Owner::page`.
+    Page = 9,
+    /// `Owner::read`.
+    Read = 10,
+    /// `Owner::room`.
+    Room = 11,
+    /// `Owner::fork`.
+    Fork = 12,
+    /// `Owner::checkpoint`.
+    Checkpoint = 13,
+    /// `Owner::delete_branch`.
+    DeleteBranch = 14,
+    /// `Owner::branches`.
+    Branches = 15,
+    /// `Owner::status`.
+    Status = 16,
+    /// `Owner::fold`.
+    Fold = 17,
+    /// `Owner::check`.
+    Check = 18,
+    /// To the process itself.
+    Control = 19,
+}
+
+impl Kind {
+    pub(super) fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let number = input.byte()?;
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|kind| *kind as u8 == number)
+            .ok_or(malformed("request"))
+    }
+}
+
+impl<'a> Request<'a> {
+    /// Returns its kind.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Request::Open(_) => Kind::Open,
+            Request::Close(_) => Kind::Close,
+            Request::Renew(_) => Kind::Renew,
+            Request::Lend { .. } => Kind::Lend,
+            Request::LendInos(_) => Kind::LendInos,
+            Request::GiveBack { .. } => Kind::GiveBack,
+            Request::Place { .. } => Kind::Place,
+            Request::Ship(_) => Kind::Ship,
+            Request::Page(_) => Kind::Page,
+            Request::Read { .. } => Kind::Read,
+            Request::Room => Kind::Room,
+            Request::Fork { .. } => Kind::Fork,
+            Request::Checkpoint { .. } => Kind::Checkpoint,
+            Request::DeleteBranch(_) => Kind::DeleteBranch,
+            Request::Branches => Kind::Branches,
+            Request::Status => Kind::Status,
+            Request::Fold => Kind::Fold,
+            Request::Check { .. } => Kind::Check,
+            Request::Control { .. } => Kind::Control,
+        }
+    }
+
+    /// Returns the contents of the chunks that it carries, which follow everything else.
+    pub fn tail(&self) -> impl Iterator<Item = &'a [u8]> + Clone + '_ {
+        let chunks = if let Request::Place { chunks, .. } = self {
+            &chunks[..]
+        } else {
+            &[]
+        };
+        chunks.iter().map(|chunk| chunk.bytes)
+    }
+
+    pub(super) fn write_head(&self, out: &mut Vec<u8>) {
+        out.push(self.kind() as u8);
+        match self {
+            Request::Open(who) => who.write(out),
+            Request::Close(session) | Request::Renew(session) | Request::LendInos(session) => {
+                put_varint(out, session.0);
+            }
+            Request::Lend {
+                session,
+                name,
+                access,
+            } => {
+                put_varint(out, session.0);
+                put_text(out, name);
+                out.push(match access {
+                    Access::Exclusive => 0,
+                    Access::Read => 1,
+                });
+            }
+            Request::GiveBack { session, branch } => {
+                put_varint(out, session.0);
+                put_varint(out, branch.0);
+            }
+            Request::Place { session, chunks } => put_place(out, *session, chunks),
+            Request::Ship(batch) => batch.write(out),
+            Request::Page(at) => at.write(out),
+            Request::Read { at, start, len } => {
+                at.write(out);
+                put_varint(out, u64::from(*start));
+                put_varint(out, u64::from(*len));
+            }
+            Request::Room | Request::Branches | Request::Status | Request::Fold => {}
+            Request::Fork { from, name } => {
+                from.write(out);
+                put_text(out, name.as_str());
+            }
+            Request::Checkpoint {
+                branch,
+                name,
+                message,
+            } => {
+                put_text(out, branch.as_str());
+                put_text(out, name.as_str());
+                put_text(out, message);
+            }
+            Request::DeleteBranch(name) => put_text(out, name.as_str()),
+            Request::Check { deep } => put_flag(out, *deep),
+            Request::Control { verb, arguments } => {
+                put_text(out, verb);
+                put_bytes(out, arguments);
+            }
+        }
+    }
+
+    pub(super) fn read(input: &mut Reader<'a>) -> Result<Self, Malformed> {
+        Ok(match Kind::read(input)? {
+            Kind::Open => Request::Open(Who::read(input)?),
+            Kind::Close => Request::Close(session(input)?),
+            Kind::Renew => Request::Renew(session(input)?),
+            Kind::Lend => Request::Lend {
+                session: session(input)?,
+                name: input.text()?,
+                access: access(input)?,
+            },
+            Kind::LendInos => Request::LendInos(session(input)?),
+            Kind::GiveBack => Request::GiveBack {
+                session: session(input)?,
+                branch: branch(input)?,
+            },
+            Kind::Place => read_place(input)?,
+            Kind::Ship => Request::Ship(Batch::read(input)?),
+            Kind::Page => Request::Page(Address::read(input)?),
+            Kind::Read => Request::Read {
+                at: Address::read(input)?,
+                start: input.number()?,
+                len: input.number()?,
+            },
+            Kind::Room => Request::Room,
+            Kind::Fork => Request::Fork {
+                from: Source::read(input)?,
+                name: branch_name(input)?,
+            },
+            Kind::Checkpoint => Request::Checkpoint {
+                branch: branch_name(input)?,
+                name: checkpoint_name(input)?,
+                message: input.text()?,
+            },
+            Kind::DeleteBranch => Request::DeleteBranch(branch_name(input)?),
+            Kind::Branches => Request::Branches,
+            Kind::Status => Request::Status,
+            Kind::Fold => Request::Fold,
+            Kind::Check => Request::Check { deep: input.flag()? },
+            Kind::Control => Request::Control {
+                verb: input.text()?,
+                arguments: input.bytes()?,
+            },
+        })
+    }
+}
+
+fn access(input: &mut Reader<'_>) -> Result<Access, Malformed> {
+    match input.byte()? {
+        0 => Ok(Access::Exclusive),
+        1 => Ok(Access::Read),
+        _ => Err(malformed("access")),
+    }
+}
+
+fn put_place(out: &mut Vec<u8>, session: SessionId, chunks: &[Chunk<'_>]) {
+    put_varint(out, session.0);
+    put_varint(out, chunks.len() as u64);
+    for chunk in chunks {
+        out.extend_from_slice(&chunk.digest.0);
+        put_varint(out, chunk.bytes.len() as u64);
+    }
+}
+
+fn read_place<'a>(input: &mut Reader<'a>) -> Result<Request<'a>, Malformed> {
+    let session = session(input)?;
+    let heads: Vec<(Digest, usize)> = many(input, |input| Ok((input.digest()?, input.number()?)))?;
+    let chunk = |(digest, len)| {
+        Ok(Chunk {
+            digest,
+            bytes: input.take(len)?,
+        })
+    };
+    let chunks = heads.into_iter().map(chunk).collect::<Result<_, Malformed>>()?;
+    Ok(Request::Place { session, chunks })
+}

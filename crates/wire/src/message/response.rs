@@ -1,0 +1,226 @@
+//! What is answered when a call was done.
+
+use super::fields::{
+    branch, branch_option, inos, many, optional_text, put_branch_option, put_inos, put_optional_text,
+    put_text, put_texts, session, texts,
+};
+use crate::owner::{BranchInfo, Created, Lent, Opened, Placed, Room, Shared, Shipped, Status};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use tenure_model::codec::{Codec, Malformed, Reader, malformed, put_list, put_varint};
+use tenure_model::{Address, Epoch, Timestamp};
+
+/// What a call returns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Response<'a> {
+    /// Nothing but that it was done.
+    Done,
+    /// A session.
+    Opened(Opened),
+    /// A branch; it is never shared across processes.
+    Lent(Lent<Infallible>),
+    /// Inode numbers.
+    Inos(tenure_model::InoRange),
+    /// Places of chunks, in the order of the chunks.
+    Placed(Vec<Placed>),
+    /// A durable batch.
+    Shipped(Shipped),
+    /// The bytes of a page, of a chunk's part, or what the hosting process has to say.
+    Bytes(Cow<'a, [u8]>),
+    /// What is free.
+    Room(Room),
+    /// A branch that was made or named.
+    Created(Created),
+    /// Branches and checkpoints.
+    Branches(Vec<BranchInfo>),
+    /// How the owner is.
+    Status(Status),
+    /// What is wrong, in sentences.
+    Findings(Vec<String>),
+}
+
+impl<'a> Response<'a> {
+    /// Returns the bytes that follow everything else.
+    pub fn tail(&self) -> &[u8] {
+        if let Response::Bytes(bytes) = self {
+            bytes
+        } else {
+            &[]
+        }
+    }
+
+    pub(super) fn write_head(&self, out: &mut Vec<u8>) {
+        match self {
+            Response::Done => out.push(1),
+            Response::Opened(opened) => {
+                out.push(2);
+                opened.write(out);
+            }
+            Response::Lent(lent) => {
+                out.push(3);
+                put_lent(out, lent);
+            }
+            Response::Inos(inos) => {
+                out.push(4);
+                put_inos(out, *inos);
+            }
+            Response::Placed(places) => {
+                out.push(5);
+                put_list(out, places);
+            }
+            Response::Shipped(Shipped { digest }) => {
+                out.push(6);
+                out.extend_from_slice(&digest.0);
+            }
+            Response::Bytes(_) => out.push(7),
+            Response::Room(Room { total, free }) => {
+                out.push(8);
+                put_varint(out, *total);
+                put_varint(out, *free);
+            }
+            Response::Created(created) => {
+                out.push(9);
+                put_varint(out, created.branch.0);
+            }
+            Response::Branches(branches) => {
+                out.push(10);
+                put_list(out, branches);
+            }
+            Response::Status(status) => {
+                out.push(11);
+                status.write(out);
+            }
+            Response::Findings(findings) => {
+                out.push(12);
+                put_texts(out, findings);
+            }
+        }
+    }
+
+    pub(super) fn read(kind: u8, input: &mut Reader<'a>) -> Result<Self, Malformed> {
+        Ok(match kind {
+            1 => Response::Done,
+            2 => Response::Opened(Opened::read(input)?),
+            3 => Response::Lent(lent(input)?),
+            4 => Response::Inos(inos(input)?),
+            5 => Response::Placed(input.list()?),
+            6 => Response::Shipped(Shipped {
+                digest: input.digest()?,
+            }),
+            7 => Response::Bytes(input.take(input.remaining())?.into()),
+            8 => Response::Room(Room {
+                total: input.varint()?,
+                free: input.varint()?,
+            }),
+            9 => Response::Created(Created {
+                branch: branch(input)?,
+            }),
+            10 => Response::Branches(input.list()?),
+            11 => Response::Status(Status::read(input)?),
+            12 => Response::Findings(texts(input)?),
+            _ => return Err(malformed("response")),
+        })
+    }
+}
+
+impl Codec for Opened {
+    fn write(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.session.0);
+        put_varint(out, self.epoch.0);
+        put_text(out, &self.tier);
+        put_texts(out, &self.notices);
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            session: session(input)?,
+            epoch: Epoch(input.varint()?),
+            tier: input.text()?.to_owned(),
+            notices: texts(input)?,
+        })
+    }
+}
+
+fn put_lent(out: &mut Vec<u8>, lent: &Lent<Infallible>) {
+    put_branch_option(out, lent.branch);
+    out.extend_from_slice(&lent.hash_key);
+    put_inos(out, lent.inos);
+    let (root, inodes, bytes) = match &lent.state {
+        Shared::Stored { root, inodes, bytes } => (root, inodes, bytes),
+        Shared::Here(never) => match *never {},
+    };
+    root.write(out);
+    put_varint(out, *inodes);
+    put_varint(out, *bytes);
+}
+
+fn lent(input: &mut Reader<'_>) -> Result<Lent<Infallible>, Malformed> {
+    Ok(Lent {
+        branch: branch_option(input)?,
+        hash_key: input.take(16)?.try_into().expect("16 bytes were taken"),
+        inos: inos(input)?,
+        state: Shared::Stored {
+            root: Address::read(input)?,
+            inodes: input.varint()?,
+            bytes: input.varint()?,
+        },
+    })
+}
+
+impl Codec for BranchInfo {
+    fn write(&self, out: &mut Vec<u8>) {
+        put_branch_option(out, self.branch);
+        put_text(out, &self.name);
+        put_text(out, &self.from);
+        self.made.write(out);
+        put_varint(out, self.inodes);
+        put_varint(out, self.bytes);
+        put_optional_text(out, self.holder.as_deref());
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            branch: branch_option(input)?,
+            name: input.text()?.to_owned(),
+            from: input.text()?.to_owned(),
+            made: Timestamp::read(input)?,
+            inodes: input.varint()?,
+            bytes: input.varint()?,
+            holder: optional_text(input)?,
+        })
+    }
+}
+
+impl Codec for Status {
+    fn write(&self, out: &mut Vec<u8>) {
+        put_text(out, &self.drive);
+        put_varint(out, self.epoch.0);
+        put_text(out, &self.tier);
+        put_varint(out, self.journal_bytes);
+        put_varint(out, self.requests.len() as u64);
+        for (kind, count) in &self.requests {
+            put_text(out, kind);
+            put_varint(out, *count);
+        }
+        put_varint(out, self.page_bytes);
+        put_varint(out, u64::from(self.pid));
+        put_optional_text(out, self.trouble.as_deref());
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let (drive, epoch) = (input.text()?.to_owned(), Epoch(input.varint()?));
+        let (tier, journal_bytes) = (input.text()?.to_owned(), input.varint()?);
+        let requests = many(input, |input| Ok((input.text()?.to_owned(), input.varint()?)))?;
+        Ok(Self {
+            drive,
+            epoch,
+            tier,
+            journal_bytes,
+            requests: requests.into_iter().collect::<BTreeMap<_, _>>(),
+            page_bytes: input.varint()?,
+            pid: input.number()?,
+            trouble: optional_text(input)?,
+        })
+    }
+}

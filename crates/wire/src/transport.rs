@@ -1,0 +1,3 @@
+//! How the conversation travels between processes.
+
+pub mod unix;

@@ -1,0 +1,224 @@
+//! What a call becomes: a call of the owner, and its outcome an answer.
+//!
+//! Invariant: every call that was read is answered once, also when the owner forgets to or panics.
+
+use super::service::Host;
+use super::visit::Visit;
+use super::window::Slot;
+use crate::message::{Answer, Call, Kind, Request, Response};
+use crate::owner::{Error, Lent, Owner, Shared, Who};
+use crate::transport::unix::outbox::Outgoing;
+use std::borrow::Cow;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+use tenure_model::{Batch, DriveName, Failure, Refusal, limits};
+
+/// How long a thread that loads waits for a client to take what was loaded: a live one takes it at once.
+const LOAD_PATIENCE: Duration = Duration::from_millis(20);
+
+/// Whom a connection speaks to.
+pub(super) struct Spoken<B> {
+    pub(super) host: Arc<dyn Host<B>>,
+    /// The drive that it named, and its owner.
+    pub(super) drive: Option<(DriveName, Arc<dyn Owner<B>>)>,
+}
+
+/// A call that waits to be answered.
+pub(super) struct Unanswered {
+    visit: Arc<Visit>,
+    number: u64,
+    kind: Kind,
+    slot: Option<Slot>,
+    is_told: bool,
+}
+
+impl Unanswered {
+    pub(super) fn new(visit: Arc<Visit>, number: u64, kind: Kind, slot: Slot) -> Self {
+        Self {
+            visit,
+            number,
+            kind,
+            slot: Some(slot),
+            is_told: false,
+        }
+    }
+
+    fn tell(mut self, outcome: Result<Response<'static>, Error>) {
+        self.send(outcome);
+    }
+
+    fn send(&mut self, outcome: Result<Response<'static>, Error>) {
+        self.is_told = true;
+        let slot = self.slot.take();
+        let framed = self.framed(outcome, slot).or_else(|(broken, slot)| {
+            let refusal = Refusal::Because(format!("the answer cannot be sent: {broken}"));
+            self.framed(Err(refusal.into()), slot)
+        });
+        let patience = match self.kind {
+            Kind::Page | Kind::Read => LOAD_PATIENCE,
+            Kind::Open
+            | Kind::Close
+            | Kind::Renew
+            | Kind::Lend
+            | Kind::LendInos
+            | Kind::GiveBack
+            | Kind::Place
+            | Kind::Ship
+            | Kind::Room
+            | Kind::Fork
+            | Kind::Checkpoint
+            | Kind::DeleteBranch
+            | Kind::Branches
+            | Kind::Status
+            | Kind::Fold
+            | Kind::Check
+            | Kind::Control => Duration::ZERO,
+        };
+        if let Ok(frame) = framed {
+            self.visit.outbox.push(frame, patience);
+        }
+    }
+
+    fn framed(
+        &self,
+        outcome: Result<Response<'static>, Error>,
+        slot: Option<Slot>,
+    ) -> Result<Outgoing, (crate::frame::Broken, Option<Slot>)> {
+        let answer = Answer {
+            number: self.number,
+            outcome,
+        };
+        let head = answer.head();
+        let tail = if let Ok(Response::Bytes(bytes)) = answer.outcome {
+            bytes.into_owned()
+        } else {
+            Vec::new()
+        };
+        Outgoing::new(head, tail, slot)
+    }
+}
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        if !self.is_told {
+            self.send(Err(Failure::Unknown(
+                "the owner did not say what came of it".into(),
+            )
+            .into()));
+        }
+    }
+}
+
+/// Does what a message asks, and answers it.
+pub(super) fn answer<B>(spoken: &Spoken<B>, message: &[u8], unanswered: Unanswered) {
+    let request = match Call::parse(message) {
+        Ok(call) => call.request,
+        Err(malformed) => {
+            let refusal = Refusal::Because(format!("the call cannot be read: {malformed}"));
+            return unanswered.tell(Err(refusal.into()));
+        }
+    };
+    if let Request::Control { verb, arguments } = request {
+        let said = spoken.host.control(verb, arguments);
+        return unanswered.tell(said.map(|bytes| Response::Bytes(bytes.into())));
+    }
+    match &spoken.drive {
+        Some((drive, owner)) => answer_about(drive, &**owner, request, unanswered),
+        None => unanswered.tell(Err(Refusal::Because(
+            "this connection was opened to no drive".into(),
+        )
+        .into())),
+    }
+}
+
+fn answer_about<B>(drive: &DriveName, owner: &dyn Owner<B>, request: Request<'_>, unanswered: Unanswered) {
+    let visit = unanswered.visit.clone();
+    let outcome = match request {
+        Request::Ship(batch) => return ship(owner, batch, unanswered),
+        Request::Open(who) => {
+            // Whoever comes by a socket is another process, whatever it says.
+            let opened = owner.open(&Who { hosted: false, ..who });
+            opened.map(|opened| {
+                visit.come(drive, opened.session);
+                Response::Opened(opened)
+            })
+        }
+        Request::Close(session) => owner.close(session).map(|()| {
+            visit.forget(drive, session);
+            Response::Done
+        }),
+        Request::Renew(session) => owner.renew(session).map(|()| Response::Done),
+        Request::Lend {
+            session,
+            name,
+            access,
+        } => owner
+            .lend(session, name, access)
+            .and_then(crossing)
+            .map(Response::Lent),
+        Request::LendInos(session) => owner.lend_inos(session).map(Response::Inos),
+        Request::GiveBack { session, branch } => owner.give_back(session, branch).map(|()| Response::Done),
+        Request::Place { session, chunks } => owner.place(session, &chunks).map(Response::Placed),
+        Request::Page(at) => owner.page(at).map(|bytes| Response::Bytes(bytes.into())),
+        Request::Read { at, start, len } => read(owner, at, start, len),
+        Request::Room => owner.room().map(Response::Room),
+        Request::Fork { from, name } => owner.fork(&from, &name).map(Response::Created),
+        Request::Checkpoint {
+            branch,
+            name,
+            message,
+        } => owner.checkpoint(&branch, &name, message).map(Response::Created),
+        Request::DeleteBranch(name) => owner.delete_branch(&name).map(|()| Response::Done),
+        Request::Branches => owner.branches().map(Response::Branches),
+        Request::Status => owner.status().map(Response::Status),
+        Request::Fold => owner.fold().map(|()| Response::Done),
+        Request::Check { deep } => owner.check(deep).map(Response::Findings),
+        Request::Control { .. } => unreachable!("it has gone to the host"),
+    };
+    unanswered.tell(outcome);
+}
+
+fn ship<B>(owner: &dyn Owner<B>, batch: Batch, unanswered: Unanswered) {
+    owner.ship(
+        batch,
+        None,
+        Box::new(move |shipped| unanswered.tell(shipped.map(Response::Shipped))),
+    );
+}
+
+fn read<B>(
+    owner: &dyn Owner<B>,
+    at: tenure_model::Address,
+    start: u32,
+    len: u32,
+) -> Result<Response<'static>, Error> {
+    let len = len as usize;
+    if len > limits::CHUNK_LEN_MAX {
+        return Err(Refusal::InvalidArgument.into());
+    }
+    let mut bytes = vec![0; len];
+    owner.read(at, start, &mut bytes)?;
+    Ok(Response::Bytes(Cow::Owned(bytes)))
+}
+
+/// Returns what was lent as it can be told another process.
+fn crossing<B>(lent: Lent<B>) -> Result<Lent<Infallible>, Error> {
+    let Lent {
+        branch,
+        hash_key,
+        inos,
+        state,
+    } = lent;
+    match state {
+        Shared::Stored { root, inodes, bytes } => Ok(Lent {
+            branch,
+            hash_key,
+            inos,
+            state: Shared::Stored { root, inodes, bytes },
+        }),
+        Shared::Here(_) => {
+            Err(Failure::Unknown("the owner lent a branch in its memory to another process".into()).into())
+        }
+    }
+}

@@ -1,0 +1,453 @@
+//! An owner in another process, as a client here calls it.
+//!
+//! Each call travels as a message. When the owner ends, calls that may be made twice are made again to the next one: a
+//! repeated batch is recognised by its number and digest. Calls that may not are answered with a failure that says
+//! whether they may have been done. Invariant: an answer of another kind than the call's is never taken for its answer.
+
+use super::lane::{Again, Lane, Lost, Purpose, REPEATS_MAX, Reply};
+use super::patience::{Dial, Patience};
+use crate::message::{Answer, Hello, Request, Response, SESSIONS_MAX};
+use crate::owner::{
+    Access, BranchInfo, Chunk, Created, Done, Error, Lent, Opened, Owner, Placed, Room, Shared, Shipped,
+    Status, Who,
+};
+use parking_lot::Mutex;
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+use tenure_model::codec::{Malformed, malformed};
+use tenure_model::record::Source;
+use tenure_model::{
+    Address, Batch, BranchId, BranchName, CheckpointName, DriveName, Failure, InoRange, Refusal, SessionId,
+};
+
+/// Bytes of chunks in one message: a chunk is never longer, and a small one need not wait for much.
+const PLACE_BYTES_MAX: usize = tenure_model::limits::CHUNK_LEN_MAX;
+/// Chunks in one message: the kernel takes at most 1024 pieces at once (`IOV_MAX`).
+const PLACE_CHUNKS_MAX: usize = 256;
+/// Messages with chunks that are underway before the first of them is answered.
+const PLACES_AHEAD: usize = 8;
+
+/// Who comes, and to which drive.
+#[derive(Clone, Debug)]
+pub struct Greeting {
+    /// The drive that the calls are about; none to speak with the hosting process alone.
+    pub drive: Option<DriveName>,
+    /// Who comes.
+    pub who: Who,
+}
+
+/// The owner of a drive in another process.
+pub struct Connection {
+    /// What is small and urgent, or rare.
+    order: Lane,
+    /// Pages and chunks on their way here.
+    load: Lane,
+    /// Chunks on their way there.
+    place: Lane,
+    /// Sessions that were opened over it and not closed.
+    sessions: Arc<Mutex<BTreeSet<SessionId>>>,
+    patience: Patience,
+}
+
+impl Connection {
+    /// Reaches the owner that `dial` finds. It is dialled again, on whatever thread notices, when a socket has ended.
+    pub fn reach(dial: Dial, greeting: Greeting, patience: Patience) -> Result<Self, Error> {
+        let sessions = Arc::new(Mutex::new(BTreeSet::new()));
+        let Greeting { drive, who } = greeting;
+        let bulk = || {
+            let hello = Hello {
+                drive: drive.clone(),
+                who: who.clone(),
+                sessions: Vec::new(),
+            };
+            let purpose = Purpose {
+                hello: Box::new(move || hello.clone()),
+                is_needed: Box::new(|| false),
+            };
+            Lane::new(dial.clone(), purpose, patience.clone())
+        };
+        let (load, place) = (bulk(), bulk());
+        let (said, needed) = (sessions.clone(), sessions.clone());
+        let purpose = Purpose {
+            hello: Box::new(move || Hello {
+                drive: drive.clone(),
+                who: who.clone(),
+                sessions: said.lock().iter().copied().collect(),
+            }),
+            is_needed: Box::new(move || !needed.lock().is_empty()),
+        };
+        let order = Lane::new(dial, purpose, patience.clone());
+        order.connect()?;
+        Ok(Self {
+            order,
+            load,
+            place,
+            sessions,
+            patience,
+        })
+    }
+
+    /// Says a word to the process that hosts the owner, and returns what that answers within `within`. It is not said
+    /// twice.
+    pub fn control(&self, verb: &str, arguments: &[u8], within: Duration) -> Result<Vec<u8>, Error> {
+        self.once(&Request::Control { verb, arguments }, bytes, within)
+    }
+
+    /// Makes a call that may be done twice.
+    fn call<T>(&self, lane: &Lane, request: Request<'_>, take: Take<T>) -> Result<T, Error> {
+        self.call_within(lane, request, take, self.patience.reply_max)
+    }
+
+    fn call_within<T>(
+        &self,
+        lane: &Lane,
+        request: Request<'_>,
+        take: Take<T>,
+        within: Duration,
+    ) -> Result<T, Error> {
+        taken(&Pending::ask(lane, request, Again::Lane, within).wait()?, take)
+    }
+
+    /// Makes a call that must not be done twice: again only as long as no owner has got it.
+    fn once<T>(&self, request: &Request<'_>, take: Take<T>, within: Duration) -> Result<T, Error> {
+        let ask = || Pending::ask(&self.order, request.clone(), Again::Caller, within).wait();
+        for _ in 0..REPEATS_MAX {
+            match ask() {
+                Err(Lost::NotSent(Error::Failed(Failure::DidNotHappen(_)))) => {}
+                replied => return taken(&replied?, take),
+            }
+        }
+        taken(&ask()?, take)
+    }
+
+    /// Makes a call that ends something: made twice, it finds nothing left to end.
+    fn end(&self, request: Request<'_>) -> Result<(), Error> {
+        let reply = Pending::ask(&self.order, request, Again::Lane, self.patience.reply_max).wait()?;
+        match taken(&reply, done) {
+            Err(Error::Refused(Refusal::Stale)) if reply.was_repeated => Ok(()),
+            ended => ended,
+        }
+    }
+
+    fn ask_place<'a>(&'a self, session: SessionId, chunks: &[Chunk<'_>]) -> Pending<'a> {
+        let request = Request::Place {
+            session,
+            chunks: chunks.to_vec(),
+        };
+        Pending::ask(&self.place, request, Again::Caller, self.patience.reply_max)
+    }
+
+    /// Waits for the places of some chunks, and sends them again while owners end before they answer.
+    fn placed(
+        &self,
+        session: SessionId,
+        chunks: &[Chunk<'_>],
+        asked: Pending<'_>,
+    ) -> Result<Vec<Placed>, Error> {
+        let mut reply = asked.wait();
+        for _ in 0..REPEATS_MAX {
+            match reply {
+                Err(Lost::MaybeDone(_) | Lost::NotSent(Error::Failed(Failure::DidNotHappen(_)))) => {
+                    reply = self.ask_place(session, chunks).wait();
+                }
+                Ok(_) | Err(Lost::NotSent(_)) => break,
+            }
+        }
+        let places = taken(&reply?, placed)?;
+        if places.len() == chunks.len() {
+            Ok(places)
+        } else {
+            Err(odd(malformed("list of places")))
+        }
+    }
+}
+
+/// Takes out of a response what a call returns; none when it is the response to another call.
+type Take<T> = fn(Response<'_>) -> Option<T>;
+
+/// A call that waits for its answer.
+struct Pending<'a> {
+    lane: &'a Lane,
+    number: u64,
+    within: Duration,
+    answer: mpsc::Receiver<Result<Reply, Lost>>,
+}
+
+impl<'a> Pending<'a> {
+    fn ask(lane: &'a Lane, request: Request<'_>, again: Again, within: Duration) -> Self {
+        let (send, answer) = mpsc::sync_channel(1);
+        let then = Box::new(move |outcome| drop(send.send(outcome)));
+        let number = lane.ask(request, again, within, then);
+        Self {
+            lane,
+            number,
+            within,
+            answer,
+        }
+    }
+
+    fn wait(self) -> Result<Reply, Lost> {
+        let outcome = match self.answer.recv_timeout(self.within) {
+            Err(RecvTimeoutError::Timeout) => {
+                self.lane.give_up(self.number);
+                self.answer.recv().ok()
+            }
+            outcome => outcome.ok(),
+        };
+        outcome.unwrap_or_else(|| {
+            Err(Lost::MaybeDone(
+                "the thread that reads answers has ended by a bug".into(),
+            ))
+        })
+    }
+}
+
+fn taken<T>(reply: &Reply, take: Take<T>) -> Result<T, Error> {
+    let answer = Answer::parse(&reply.bytes).map_err(odd)?;
+    take(answer.outcome?).ok_or_else(|| odd(malformed("response to this call")))
+}
+
+fn odd(malformed: Malformed) -> Error {
+    Failure::Unknown(format!("the owner's answer cannot be read: {malformed}")).into()
+}
+
+/// Writes the function that takes one kind of response.
+macro_rules! take {
+    ($($name:ident: $variant:pat => $value:expr, $of:ty;)*) => {
+        $(fn $name(response: Response<'_>) -> Option<$of> {
+            if let $variant = response { Some($value) } else { None }
+        })*
+    };
+}
+
+take! {
+    done: Response::Done => (), ();
+    opened: Response::Opened(opened) => opened, Opened;
+    inos: Response::Inos(inos) => inos, InoRange;
+    shipped: Response::Shipped(shipped) => shipped, Shipped;
+    bytes: Response::Bytes(bytes) => bytes.into_owned(), Vec<u8>;
+    room: Response::Room(room) => room, Room;
+    created: Response::Created(created) => created, Created;
+    branches: Response::Branches(branches) => branches, Vec<BranchInfo>;
+    status: Response::Status(status) => status, Status;
+    findings: Response::Findings(findings) => findings, Vec<String>;
+    placed: Response::Placed(places) => places, Vec<Placed>;
+}
+
+fn lent<B>(response: Response<'_>) -> Option<Lent<B>> {
+    let Response::Lent(Lent {
+        branch,
+        hash_key,
+        inos,
+        state,
+    }) = response
+    else {
+        return None;
+    };
+    let state = match state {
+        Shared::Stored { root, inodes, bytes } => Shared::Stored { root, inodes, bytes },
+        Shared::Here(never) => match never {},
+    };
+    Some(Lent {
+        branch,
+        hash_key,
+        inos,
+        state,
+    })
+}
+
+impl<B> Owner<B> for Connection {
+    fn open(&self, who: &Who) -> Result<Opened, Error> {
+        if self.sessions.lock().len() >= SESSIONS_MAX {
+            return Err(Refusal::Because(format!("a connection has at most {SESSIONS_MAX} sessions")).into());
+        }
+        let opened = self.call(&self.order, Request::Open(who.clone()), opened)?;
+        self.sessions.lock().insert(opened.session);
+        Ok(opened)
+    }
+
+    fn renew(&self, session: SessionId) -> Result<(), Error> {
+        self.call(&self.order, Request::Renew(session), done)
+    }
+
+    fn close(&self, session: SessionId) -> Result<(), Error> {
+        let ended = self.end(Request::Close(session));
+        if !matches!(ended, Err(Error::Failed(_))) {
+            self.sessions.lock().remove(&session);
+        }
+        ended
+    }
+
+    fn lend(&self, session: SessionId, name: &str, access: Access) -> Result<Lent<B>, Error> {
+        self.call(
+            &self.order,
+            Request::Lend {
+                session,
+                name,
+                access,
+            },
+            lent,
+        )
+    }
+
+    fn lend_inos(&self, session: SessionId) -> Result<InoRange, Error> {
+        self.call(&self.order, Request::LendInos(session), inos)
+    }
+
+    fn give_back(&self, session: SessionId, branch: BranchId) -> Result<(), Error> {
+        self.end(Request::GiveBack { session, branch })
+    }
+
+    fn place(&self, session: SessionId, chunks: &[Chunk<'_>]) -> Result<Vec<Placed>, Error> {
+        let mut places = Vec::with_capacity(chunks.len());
+        let mut underway = VecDeque::with_capacity(PLACES_AHEAD);
+        for group in groups(chunks) {
+            if underway.len() == PLACES_AHEAD {
+                let (group, asked) = underway.pop_front().expect("there are PLACES_AHEAD");
+                places.extend(self.placed(session, group, asked)?);
+            }
+            underway.push_back((group, self.ask_place(session, group)));
+        }
+        for (group, asked) in underway {
+            places.extend(self.placed(session, group, asked)?);
+        }
+        Ok(places)
+    }
+
+    fn ship(&self, batch: Batch, _after: Option<B>, told: Done<Shipped>) {
+        let then = Box::new(move |outcome: Result<Reply, Lost>| {
+            told(
+                outcome
+                    .map_err(Error::from)
+                    .and_then(|reply| taken(&reply, shipped)),
+            );
+        });
+        self.order
+            .ask(Request::Ship(batch), Again::Lane, self.patience.reply_max, then);
+    }
+
+    fn page(&self, at: Address) -> Result<Vec<u8>, Error> {
+        self.call(&self.load, Request::Page(at), bytes)
+    }
+
+    fn read(&self, at: Address, start: u32, out: &mut [u8]) -> Result<(), Error> {
+        let len = u32::try_from(out.len()).map_err(|_| Refusal::InvalidArgument)?;
+        let request = Request::Read { at, start, len };
+        let reply = Pending::ask(&self.load, request, Again::Lane, self.patience.reply_max).wait()?;
+        let response = Answer::parse(&reply.bytes).map_err(odd)?.outcome?;
+        let Response::Bytes(bytes) = response else {
+            return Err(odd(malformed("response to this call")));
+        };
+        if bytes.len() != out.len() {
+            return Err(odd(malformed("number of bytes")));
+        }
+        out.copy_from_slice(&bytes);
+        Ok(())
+    }
+
+    fn room(&self) -> Result<Room, Error> {
+        self.call(&self.order, Request::Room, room)
+    }
+
+    fn fork(&self, from: &Source, name: &BranchName) -> Result<Created, Error> {
+        self.once(
+            &Request::Fork {
+                from: from.clone(),
+                name: name.clone(),
+            },
+            created,
+            self.patience.reply_max,
+        )
+    }
+
+    fn checkpoint(
+        &self,
+        branch: &BranchName,
+        name: &CheckpointName,
+        message: &str,
+    ) -> Result<Created, Error> {
+        self.once(
+            &Request::Checkpoint {
+                branch: branch.clone(),
+                name: name.clone(),
+                message,
+            },
+            created,
+            self.patience.reply_max,
+        )
+    }
+
+    fn delete_branch(&self, name: &BranchName) -> Result<(), Error> {
+        self.once(
+            &Request::DeleteBranch(name.clone()),
+            done,
+            self.patience.reply_max,
+        )
+    }
+
+    fn branches(&self) -> Result<Vec<BranchInfo>, Error> {
+        self.call(&self.order, Request::Branches, branches)
+    }
+
+    fn status(&self) -> Result<Status, Error> {
+        self.call(&self.order, Request::Status, status)
+    }
+
+    fn fold(&self) -> Result<(), Error> {
+        self.call_within(&self.order, Request::Fold, done, self.patience.long_reply_max)
+    }
+
+    fn check(&self, deep: bool) -> Result<Vec<String>, Error> {
+        self.call_within(
+            &self.order,
+            Request::Check { deep },
+            findings,
+            self.patience.long_reply_max,
+        )
+    }
+}
+
+/// Divides chunks into messages.
+fn groups<'a, 'b>(chunks: &'b [Chunk<'a>]) -> impl Iterator<Item = &'b [Chunk<'a>]> {
+    let mut rest = chunks;
+    std::iter::from_fn(move || {
+        let mut bytes = 0;
+        let fits = |chunk: &&Chunk<'_>| {
+            bytes += chunk.bytes.len();
+            bytes <= PLACE_BYTES_MAX
+        };
+        let count = rest
+            .iter()
+            .take(PLACE_CHUNKS_MAX)
+            .take_while(fits)
+            .count()
+            .max(1)
+            .min(rest.len());
+        let (group, behind) = rest.split_at(count);
+        rest = behind;
+        (!group.is_empty()).then_some(group)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tenure_model::Digest;
+
+    #[test]
+    fn chunks_are_divided_by_bytes_and_by_number_and_none_is_left_out() {
+        let bytes = vec![7; PLACE_BYTES_MAX];
+        let chunk = |len: usize| Chunk {
+            digest: Digest::of(&[]),
+            bytes: &bytes[..len],
+        };
+        let sizes = |chunks: &[Chunk<'_>]| groups(chunks).map(<[_]>::len).collect::<Vec<_>>();
+        assert_eq!(sizes(&[]), [0; 0]);
+        assert_eq!(sizes(&[chunk(PLACE_BYTES_MAX)]), [1]);
+        assert_eq!(sizes(&[chunk(PLACE_BYTES_MAX - 1), chunk(1), chunk(1)]), [2, 1]);
+        assert_eq!(sizes(&[chunk(1), chunk(PLACE_BYTES_MAX), chunk(1)]), [1, 1, 1]);
+        assert_eq!(sizes(&vec![chunk(1); 600]), [256, 256, 88]);
+    }
+}

@@ -1,0 +1,320 @@
+//! Serving: other processes connect to a socket and call the owners of this one.
+//!
+//! Invariant: connections, calls underway and threads are bounded, each kind of work has threads of its own, and a stop
+//! comes to an end whatever clients do.
+
+use super::pool::Pool;
+use super::presence::{Presence, VisitNumber};
+use super::visit::Visit;
+use crate::frame;
+use crate::message::{GREETING_LEN_MAX, Welcome};
+use crate::owner::{Error, Owner};
+use parking_lot::{Condvar, Mutex};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::fs::Timespec;
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tenure_model::{DriveName, Failure};
+
+/// Threads that ship: a batch waits for the disk most of its time, and batches that wait together become durable together.
+const SHIPPERS_MAX: usize = 32;
+/// Threads that load pages and chunks: they wait for the bucket most of their time.
+const LOADERS_MAX: usize = 16;
+/// Threads that take chunks: they hash and copy, so more than the processors of a small machine help nobody.
+const PLACERS_MAX: usize = 4;
+/// Threads for what is rare and short.
+const RARE_MAX: usize = 8;
+/// Threads for words to this process: an unmount waits until everything is durable, and a status must not wait for it.
+const CONTROLLERS_MAX: usize = 16;
+/// Threads for what takes as long as the drive is large.
+const LONG_MAX: usize = 2;
+/// How long the listener rests when the system has no descriptors left.
+const ACCEPT_REST: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 100_000_000,
+};
+
+/// What serves in this process.
+pub trait Host<B>: Send + Sync {
+    /// Returns the owner of a drive; opening it may take a while. It is asked once for each connection.
+    fn drive(&self, name: &DriveName) -> Result<Arc<dyn Owner<B>>, Error>;
+
+    /// Does or tells what has to do with this process and no drive, such as the state of its mounts. What verbs there
+    /// are, and what their arguments and answers mean, is between it and who asks.
+    fn control(&self, verb: &str, arguments: &[u8]) -> Result<Vec<u8>, Error>;
+}
+
+/// The bounds of a service.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Connections at once; a mount has three.
+    pub connections_max: usize,
+    /// How long a session may take to come back whose connection has ended and whose process has not.
+    pub grace: Duration,
+    /// How long each part of a greeting may take.
+    pub greeting_max: Duration,
+    /// How long a client may read no answers: a stopped one is not to lose what it holds for that.
+    pub stuck_max: Duration,
+    /// How long a stop waits for what is underway.
+    pub drain_max: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections_max: 512,
+            grace: Duration::from_secs(10),
+            greeting_max: Duration::from_secs(5),
+            stuck_max: Duration::from_secs(600),
+            drain_max: Duration::from_secs(10),
+        }
+    }
+}
+
+/// A socket that is served. It ends when it is dropped.
+///
+/// It should end before the drives of its host are closed: clients then look for the next owner instead of being told
+/// that the drive was closed.
+pub struct Service {
+    station: Arc<Station>,
+    listener: Arc<UnixListener>,
+    acceptor: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// Serves whoever connects to a listener, with threads of its own.
+pub fn serve<B: 'static>(
+    listener: UnixListener,
+    host: Arc<dyn Host<B>>,
+    limits: Limits,
+) -> Result<Service, Error> {
+    let failed = |error: io::Error| Failure::DidNotHappen(format!("the socket cannot be served: {error}"));
+    let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(|errno| failed(errno.into()))?;
+    let (listener, station) = (Arc::new(listener), Arc::new(Station::new(limits, stop)));
+    let (accepting, theirs) = (listener.clone(), station.clone());
+    let acceptor = std::thread::Builder::new()
+        .name("tenure-accept".into())
+        .spawn(move || accept_all(&theirs, &accepting, &host))
+        .map_err(failed)?;
+    Ok(Service {
+        station,
+        listener,
+        acceptor: Mutex::new(Some(acceptor)),
+    })
+}
+
+impl Service {
+    /// Accepts nothing more, answers what is underway, and ends every connection. Sessions stay open, for the next owner.
+    pub fn stop(&self) {
+        let Some(acceptor) = self.acceptor.lock().take() else {
+            return;
+        };
+        self.station.begin_stop();
+        // It is asked for nothing but to wake who accepts.
+        let _ = rustix::net::shutdown(&*self.listener, rustix::net::Shutdown::Read);
+        // One that has panicked accepts nothing more either.
+        let _ = acceptor.join();
+        self.station.finish_stop();
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// The threads for each kind of work, so that one kind never waits for another.
+pub(super) struct Pools {
+    pub(super) ship: Arc<Pool>,
+    pub(super) load: Arc<Pool>,
+    pub(super) place: Arc<Pool>,
+    pub(super) rare: Arc<Pool>,
+    pub(super) control: Arc<Pool>,
+    pub(super) long: Arc<Pool>,
+}
+
+impl Pools {
+    fn new() -> Self {
+        Self {
+            ship: Pool::new("tenure-ship", SHIPPERS_MAX),
+            load: Pool::new("tenure-load", LOADERS_MAX),
+            place: Pool::new("tenure-place", PLACERS_MAX),
+            rare: Pool::new("tenure-rare", RARE_MAX),
+            control: Pool::new("tenure-control", CONTROLLERS_MAX),
+            long: Pool::new("tenure-long", LONG_MAX),
+        }
+    }
+
+    fn stop(&self) {
+        let Self {
+            ship,
+            load,
+            place,
+            rare,
+            control,
+            long,
+        } = self;
+        [ship, load, place, rare, control, long]
+            .into_iter()
+            .for_each(|pool| pool.stop());
+    }
+}
+
+/// What all connections share.
+pub(super) struct Station {
+    pub(super) limits: Limits,
+    pub(super) pools: Pools,
+    pub(super) presence: Presence,
+    /// Can be read from the stop on.
+    stop: OwnedFd,
+    is_stopping: AtomicBool,
+    visits: Mutex<Visits>,
+    left: Condvar,
+}
+
+#[derive(Default)]
+struct Visits {
+    last: VisitNumber,
+    present: BTreeMap<VisitNumber, Arc<Visit>>,
+}
+
+impl Station {
+    fn new(limits: Limits, stop: OwnedFd) -> Self {
+        Self {
+            limits,
+            pools: Pools::new(),
+            presence: Presence::default(),
+            stop,
+            is_stopping: AtomicBool::new(false),
+            visits: Mutex::default(),
+            left: Condvar::new(),
+        }
+    }
+
+    /// Returns what can be read once the service stops.
+    pub(super) fn stopping(&self) -> BorrowedFd<'_> {
+        self.stop.as_fd()
+    }
+
+    fn begin_stop(&self) {
+        self.is_stopping.store(true, Ordering::SeqCst);
+        // A counter of one never overflows, and nothing else fails.
+        let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
+        self.present().iter().for_each(|visit| visit.hang_up());
+    }
+
+    fn finish_stop(&self) {
+        self.present().iter().for_each(|visit| visit.hang_up());
+        self.wait_until_all_left();
+        self.present().iter().for_each(|visit| visit.cut());
+        self.pools.stop();
+        self.wait_until_all_left();
+    }
+
+    fn present(&self) -> Vec<Arc<Visit>> {
+        self.visits.lock().present.values().cloned().collect()
+    }
+
+    fn wait_until_all_left(&self) {
+        let mut visits = self.visits.lock();
+        self.left.wait_while_for(
+            &mut visits,
+            |visits| !visits.present.is_empty(),
+            self.limits.drain_max,
+        );
+    }
+
+    /// Lets a connection in, unless there are too many.
+    fn enter(self: &Arc<Self>, stream: UnixStream) -> Result<Present, UnixStream> {
+        let mut visits = self.visits.lock();
+        if visits.present.len() >= self.limits.connections_max {
+            return Err(stream);
+        }
+        visits.last += 1;
+        let number = visits.last;
+        let visit = Visit::new(self.clone(), number, stream);
+        visits.present.insert(number, visit.clone());
+        Ok(Present {
+            station: self.clone(),
+            number,
+            visit,
+        })
+    }
+
+    fn rest(&self) {
+        let mut ends = [PollFd::new(&self.stop, PollFlags::IN)];
+        // A rest that is interrupted is a short one.
+        let _ = poll(&mut ends, Some(&ACCEPT_REST));
+    }
+}
+
+/// A connection that counts as long as this lives.
+struct Present {
+    station: Arc<Station>,
+    number: VisitNumber,
+    visit: Arc<Visit>,
+}
+
+impl Drop for Present {
+    fn drop(&mut self) {
+        self.visit.cut();
+        self.station.visits.lock().present.remove(&self.number);
+        self.station.left.notify_all();
+    }
+}
+
+fn accept_all<B: 'static>(station: &Arc<Station>, listener: &UnixListener, host: &Arc<dyn Host<B>>) {
+    loop {
+        let accepted = listener.accept();
+        if station.is_stopping.load(Ordering::SeqCst) {
+            return;
+        }
+        match accepted {
+            Ok((stream, _)) => admit(station, stream, host),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted
+                ) => {}
+            Err(error) => {
+                tracing::warn!(%error, "no connection can be accepted");
+                station.rest();
+            }
+        }
+    }
+}
+
+fn admit<B: 'static>(station: &Arc<Station>, stream: UnixStream, host: &Arc<dyn Host<B>>) {
+    let present = match station.enter(stream) {
+        Ok(present) => present,
+        Err(stream) => {
+            let max = station.limits.connections_max;
+            return turn_away(
+                stream,
+                &format!("the owner has {max} connections, as many as it takes; try again later"),
+            );
+        }
+    };
+    let host = host.clone();
+    let served = std::thread::Builder::new()
+        .name("tenure-visit".into())
+        .spawn(move || present.visit.run(host));
+    if let Err(error) = served {
+        tracing::warn!(%error, "no thread can be started for a connection");
+    }
+}
+
+fn turn_away(mut stream: UnixStream, why: &str) {
+    tracing::warn!("a connection was turned away: {why}");
+    let welcome = Welcome::Later(why.to_owned()).written();
+    if let Ok(header) = frame::header([&welcome[..]].into_iter(), GREETING_LEN_MAX) {
+        // The answer is shorter than a socket's buffer; a client that has gone does not need it.
+        let _ = stream.write_all(&[&header[..], &welcome].concat());
+    }
+}

@@ -1,0 +1,272 @@
+//! One connection, from its acceptance to the end of what it leaves behind.
+//!
+//! It is greeted, its calls are read and given to whoever does that kind of work, and when it has ended its sessions are
+//! closed unless they come back in time. Invariant: a connection's batches are shipped one after the other, in the order
+//! in which they came.
+
+use super::answer::{Spoken, Unanswered, answer};
+use super::outbox::{Outbox, Outgoing};
+use super::peer::Peer;
+use super::pool::{Job, run};
+use super::presence::VisitNumber;
+use super::service::{Host, Station};
+use super::window::Window;
+use crate::frame::FrameReader;
+use crate::message::{Call, GREETING_LEN_MAX, Hello, Kind, VERSION, Welcome};
+use crate::owner::Error;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::io::{self, Read};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
+use tenure_model::{DriveName, SessionId, limits};
+
+/// Times that a greeting is read on: it comes at once from anybody who means well.
+const GREETING_READS_MAX: usize = 16;
+
+/// A connection that was accepted.
+pub(super) struct Visit {
+    pub(super) outbox: Arc<Outbox>,
+    station: Arc<Station>,
+    number: VisitNumber,
+    stream: Arc<UnixStream>,
+    window: Arc<Window>,
+    ships: Mutex<Ships>,
+}
+
+/// Batches that wait for the one before them.
+#[derive(Default)]
+struct Ships {
+    queue: VecDeque<Job>,
+    is_running: bool,
+}
+
+impl Visit {
+    pub(super) fn new(station: Arc<Station>, number: VisitNumber, stream: UnixStream) -> Arc<Self> {
+        let stream = Arc::new(stream);
+        Arc::new(Self {
+            outbox: Outbox::new(stream.clone(), station.limits.stuck_max),
+            station,
+            number,
+            stream,
+            window: Arc::default(),
+            ships: Mutex::default(),
+        })
+    }
+
+    /// Serves the connection until it has ended.
+    pub(super) fn run<B: 'static>(self: &Arc<Self>, host: Arc<dyn Host<B>>) {
+        let mut frames = FrameReader::new(GREETING_LEN_MAX);
+        match self.greet(host, &mut frames) {
+            Ok((spoken, peer)) => {
+                self.welcome(&Welcome::In);
+                frames.set_len_max(limits::MESSAGE_LEN_MAX);
+                let spoken = Arc::new(spoken);
+                self.read_calls(&spoken, &mut frames);
+                self.window.wait_until_empty();
+                self.outbox.close();
+                self.close_sessions(&spoken, &peer);
+            }
+            Err(Some(welcome)) => {
+                self.welcome(&welcome);
+                self.outbox.close();
+            }
+            Err(None) => self.outbox.close(),
+        }
+    }
+
+    /// Reads no more calls; what is underway is still answered.
+    pub(super) fn hang_up(&self) {
+        // A socket whose other end has gone reads nothing either.
+        let _ = self.stream.shutdown(Shutdown::Read);
+    }
+
+    /// Waits for nothing any more.
+    pub(super) fn cut(&self) {
+        self.window.shut();
+        self.outbox.close();
+    }
+
+    /// Notes that a session is at this connection.
+    pub(super) fn come(&self, drive: &DriveName, session: SessionId) {
+        self.station.presence.come(drive, session, self.number);
+    }
+
+    /// Forgets a session that is over.
+    pub(super) fn forget(&self, drive: &DriveName, session: SessionId) {
+        self.station.presence.forget(drive, session);
+    }
+
+    /// Learns who comes; returns with what he is sent away, if with anything.
+    fn greet<B>(
+        &self,
+        host: Arc<dyn Host<B>>,
+        frames: &mut FrameReader,
+    ) -> Result<(Spoken<B>, Peer), Option<Welcome>> {
+        let peer = Peer::of(&*self.stream).map_err(|refusal| Some(Welcome::Refused(refusal.to_string())))?;
+        self.stream
+            .set_read_timeout(Some(self.station.limits.greeting_max))
+            .map_err(|_| None)?;
+        let mut stream = Sparing {
+            stream: &self.stream,
+            reads: GREETING_READS_MAX,
+        };
+        let Ok(Some(bytes)) = frames.next(&mut stream) else {
+            return Err(None);
+        };
+        self.stream.set_read_timeout(None).map_err(|_| None)?;
+        let hello = match Hello::parse(&bytes) {
+            Ok(Ok(hello)) => hello,
+            Ok(Err(version)) => return Err(Some(other_version(version))),
+            Err(malformed) => return Err(Some(Welcome::Refused(malformed.to_string()))),
+        };
+        tracing::debug!(visit = self.number, who = ?hello.who, drive = ?hello.drive, "somebody has come");
+        let drive = match hello.drive {
+            Some(name) => {
+                let owner = host.drive(&name).map_err(|error| {
+                    Some(match error {
+                        Error::Refused(refusal) => Welcome::Refused(refusal.to_string()),
+                        Error::Failed(failure) => Welcome::Later(failure.to_string()),
+                    })
+                })?;
+                Some((name, owner))
+            }
+            None => None,
+        };
+        let spoken = Spoken { host, drive };
+        self.take_up(&spoken, &hello.sessions);
+        Ok((spoken, peer))
+    }
+
+    /// Takes sessions up that come back from a connection that has ended.
+    fn take_up<B>(&self, spoken: &Spoken<B>, sessions: &[SessionId]) {
+        let Some((drive, owner)) = &spoken.drive else {
+            return;
+        };
+        for session in sessions {
+            // First it is here, so that nobody closes it meanwhile.
+            self.come(drive, *session);
+            if let Err(error) = owner.renew(*session) {
+                tracing::debug!(session = session.0, %error, "a session came back that is not taken up");
+                self.forget(drive, *session);
+            }
+        }
+    }
+
+    fn welcome(&self, welcome: &Welcome) {
+        if let Ok(frame) = Outgoing::new(welcome.written(), Vec::new(), None) {
+            self.outbox.push(frame, Duration::ZERO);
+        }
+    }
+
+    /// Reads calls until the connection ends or makes no sense.
+    fn read_calls<B: 'static>(self: &Arc<Self>, spoken: &Arc<Spoken<B>>, frames: &mut FrameReader) {
+        loop {
+            let message = match frames.next(&mut &*self.stream) {
+                Ok(Some(message)) => message,
+                Ok(None) => return,
+                Err(broken) => {
+                    return tracing::debug!(visit = self.number, %broken, "a connection is ended");
+                }
+            };
+            let Ok((number, kind)) = Call::peek(&message) else {
+                return tracing::debug!(
+                    visit = self.number,
+                    "a connection is ended: what it sends is no call"
+                );
+            };
+            let Some(slot) = self.window.enter(message.len()) else {
+                return;
+            };
+            let unanswered = Unanswered::new(self.clone(), number, kind, slot);
+            let spoken = spoken.clone();
+            self.give(kind, Box::new(move || answer(&spoken, &message, unanswered)));
+        }
+    }
+
+    /// Gives a call to those who do its kind of work.
+    fn give(self: &Arc<Self>, kind: Kind, job: Job) {
+        let pools = &self.station.pools;
+        match kind {
+            Kind::Ship => self.queue_ship(job),
+            Kind::Page | Kind::Read => pools.load.take(job),
+            Kind::Place => pools.place.take(job),
+            Kind::Open
+            | Kind::Close
+            | Kind::Renew
+            | Kind::Lend
+            | Kind::LendInos
+            | Kind::GiveBack
+            | Kind::Room
+            | Kind::Fork
+            | Kind::Checkpoint
+            | Kind::DeleteBranch
+            | Kind::Branches
+            | Kind::Status => pools.rare.take(job),
+            Kind::Control => pools.control.take(job),
+            Kind::Fold | Kind::Check => pools.long.take(job),
+        }
+    }
+
+    fn queue_ship(self: &Arc<Self>, job: Job) {
+        let mut ships = self.ships.lock();
+        ships.queue.push_back(job);
+        if !std::mem::replace(&mut ships.is_running, true) {
+            drop(ships);
+            let visit = self.clone();
+            self.station.pools.ship.take(Box::new(move || visit.run_ships()));
+        }
+    }
+
+    fn run_ships(&self) {
+        loop {
+            let mut ships = self.ships.lock();
+            let Some(job) = ships.queue.pop_front() else {
+                ships.is_running = false;
+                return;
+            };
+            drop(ships);
+            run(job);
+        }
+    }
+
+    /// Closes what was opened here and did not come back: at once when the process has ended, else after a grace.
+    fn close_sessions<B>(&self, spoken: &Spoken<B>, peer: &Peer) {
+        let Some((_, owner)) = &spoken.drive else { return };
+        let is_over = self.station.presence.is_any_at(self.number)
+            && peer.wait_for_end(self.station.limits.grace, self.station.stopping());
+        if !is_over {
+            return;
+        }
+        for session in self.station.presence.give_up(self.number) {
+            match owner.close(session) {
+                Ok(()) => tracing::info!(
+                    session = session.0,
+                    "a session was closed: its connection has ended"
+                ),
+                Err(error) => tracing::warn!(session = session.0, %error, "a session cannot be closed"),
+            }
+        }
+    }
+}
+
+fn other_version(version: u64) -> Welcome {
+    Welcome::Refused(format!(
+        "the client speaks version {version} and this process version {VERSION}; use the same release of tenure for both"
+    ))
+}
+
+/// A stream that is read only so many times.
+struct Sparing<'a> {
+    stream: &'a UnixStream,
+    reads: usize,
+}
+
+impl Read for Sparing<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        self.reads = self.reads.checked_sub(1).ok_or(io::ErrorKind::TimedOut)?;
+        self.stream.read(out)
+    }
+}

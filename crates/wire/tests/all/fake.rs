@@ -1,0 +1,440 @@
+//! An owner in memory: it answers the same to the same calls, notes each, and can be held at any of them.
+
+use crate::samples::{address, branch_info, drive, place, status, who};
+use parking_lot::{Condvar, Mutex};
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tenure_model::codec::Codec;
+use tenure_model::record::Source;
+use tenure_model::{
+    Address, Batch, BranchId, BranchName, CheckpointName, Clock, Digest, DriveName, Epoch, Failure, Ino,
+    InoRange, PackNumber, Refusal, SessionId, Timestamp, limits,
+};
+use tenure_wire::unix::{Connection, Dial, Greeting, Host, Limits, Patience, Service, dial, listen, serve};
+use tenure_wire::{
+    Access, BranchInfo, Chunk, Created, Done, Error, Lent, Opened, Owner, Placed, Room, Shared, Shipped,
+    Status, Who,
+};
+
+/// What a branch is here.
+pub(crate) type Here = String;
+
+/// How long a test waits for what must happen; it passes only when something is wrong.
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+
+#[derive(Default)]
+struct State {
+    sessions: u64,
+    open: BTreeSet<SessionId>,
+    inos: u64,
+    chunks: BTreeMap<Digest, Vec<u8>>,
+    last: Option<(u64, Digest)>,
+    /// Every call that has begun, in words.
+    begun: Vec<String>,
+    held: BTreeSet<&'static str>,
+}
+
+/// The owner, and the process that hosts it.
+#[derive(Default)]
+pub(crate) struct Fake {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Fake {
+    /// Makes calls of a kind wait from now on.
+    pub(crate) fn hold(&self, kind: &'static str) {
+        self.state.lock().held.insert(kind);
+    }
+
+    /// Lets calls of a kind go on.
+    pub(crate) fn let_go(&self, kind: &'static str) {
+        self.state.lock().held.remove(kind);
+        self.changed.notify_all();
+    }
+
+    /// Returns what has begun so far.
+    pub(crate) fn begun(&self) -> Vec<String> {
+        self.state.lock().begun.clone()
+    }
+
+    /// Returns how many calls have begun whose words start like this.
+    pub(crate) fn count(&self, words: &str) -> usize {
+        self.state
+            .lock()
+            .begun
+            .iter()
+            .filter(|begun| begun.starts_with(words))
+            .count()
+    }
+
+    /// Returns once so many calls have begun whose words start like this.
+    pub(crate) fn wait_for(&self, words: &str, count: usize) {
+        let mut state = self.state.lock();
+        let is_missing = |state: &mut State| {
+            state
+                .begun
+                .iter()
+                .filter(|begun| begun.starts_with(words))
+                .count()
+                < count
+        };
+        let waited = self.changed.wait_while_for(&mut state, is_missing, LONG);
+        assert!(
+            !waited.timed_out(),
+            "{count} of {words:?} should have begun: {:?}",
+            state.begun
+        );
+    }
+
+    /// Returns the sessions that are open.
+    pub(crate) fn open_sessions(&self) -> Vec<SessionId> {
+        self.state.lock().open.iter().copied().collect()
+    }
+
+    /// Takes over what an owner before has made durable.
+    pub(crate) fn after(other: &Fake) -> Arc<Self> {
+        let before = other.state.lock();
+        let state = State {
+            sessions: before.sessions,
+            open: before.open.clone(),
+            inos: before.inos,
+            chunks: before.chunks.clone(),
+            last: before.last,
+            ..State::default()
+        };
+        Arc::new(Self {
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+        })
+    }
+
+    fn begin<R>(&self, words: String, act: impl FnOnce(&mut State) -> R) -> R {
+        let mut state = self.state.lock();
+        let kind = words.split(' ').next().expect("there is a first word").to_owned();
+        state.begun.push(words);
+        self.changed.notify_all();
+        self.changed
+            .wait_while(&mut state, |state| state.held.contains(&*kind));
+        act(&mut state)
+    }
+}
+
+fn known(state: &State, session: SessionId) -> Result<(), Error> {
+    if state.open.contains(&session) {
+        Ok(())
+    } else {
+        Err(Refusal::Stale.into())
+    }
+}
+
+impl Owner<Here> for Fake {
+    fn open(&self, who: &Who) -> Result<Opened, Error> {
+        self.begin(format!("open {who:?}"), |state| {
+            state.sessions += 1;
+            let session = SessionId(state.sessions);
+            state.open.insert(session);
+            Ok(Opened {
+                session,
+                epoch: Epoch(3),
+                tier: "memory".into(),
+                notices: vec!["nothing is kept".into()],
+            })
+        })
+    }
+
+    fn renew(&self, session: SessionId) -> Result<(), Error> {
+        self.begin(format!("renew {session}"), |state| known(state, session))
+    }
+
+    fn close(&self, session: SessionId) -> Result<(), Error> {
+        self.begin(format!("close {session}"), |state| {
+            known(state, session)?;
+            state.open.remove(&session);
+            Ok(())
+        })
+    }
+
+    fn lend(&self, session: SessionId, name: &str, access: Access) -> Result<Lent<Here>, Error> {
+        self.begin(format!("lend {session} {name} {access:?}"), |state| {
+            known(state, session)?;
+            match name {
+                "main" => Ok(Lent {
+                    branch: Some(BranchId(1)),
+                    hash_key: [5; 16],
+                    inos: InoRange {
+                        next: Ino(16),
+                        end: Ino(32),
+                    },
+                    state: Shared::Stored {
+                        root: address(1),
+                        inodes: 2,
+                        bytes: 3,
+                    },
+                }),
+                "here" => Ok(Lent {
+                    branch: None,
+                    hash_key: [5; 16],
+                    inos: InoRange {
+                        next: Ino(0),
+                        end: Ino(0),
+                    },
+                    state: Shared::Here("in memory".into()),
+                }),
+                _ => Err(Refusal::Held {
+                    by: "somebody else".into(),
+                }
+                .into()),
+            }
+        })
+    }
+
+    fn lend_inos(&self, session: SessionId) -> Result<InoRange, Error> {
+        self.begin(format!("lend_inos {session}"), |state| {
+            known(state, session)?;
+            state.inos += 10;
+            Ok(InoRange {
+                next: Ino(state.inos),
+                end: Ino(state.inos + 10),
+            })
+        })
+    }
+
+    fn give_back(&self, session: SessionId, branch: BranchId) -> Result<(), Error> {
+        self.begin(format!("give_back {session} {branch}"), |state| {
+            known(state, session)
+        })
+    }
+
+    fn place(&self, session: SessionId, chunks: &[Chunk<'_>]) -> Result<Vec<Placed>, Error> {
+        let digests: Vec<_> = chunks.iter().map(|chunk| chunk.digest).collect();
+        self.begin(format!("place {session} {digests:?}"), |state| {
+            known(state, session)?;
+            let mut places = Vec::new();
+            for chunk in chunks {
+                if Digest::of(chunk.bytes) != chunk.digest {
+                    return Err(Refusal::Because("the digest is wrong".into()).into());
+                }
+                state.chunks.insert(chunk.digest, chunk.bytes.to_vec());
+                let at = Address {
+                    pack: PackNumber(7),
+                    digest: chunk.digest,
+                };
+                places.push(Placed {
+                    at,
+                    ..place(7, chunk.bytes.len() as u32)
+                });
+            }
+            Ok(places)
+        })
+    }
+
+    fn ship(&self, batch: Batch, _after: Option<Here>, done: Done<Shipped>) {
+        let digest = Digest::of(&batch.written());
+        let shipped = self.begin(format!("ship {} {}", batch.session, batch.number), |state| {
+            known(state, batch.session)?;
+            let (last, before) = state.last.unwrap_or((0, Digest([9; 32])));
+            if (batch.number, digest) == (last, before) {
+                return Ok(Shipped { digest });
+            }
+            if batch.number != last + 1 {
+                return Err(Refusal::Stale.into());
+            }
+            state.last = Some((batch.number, digest));
+            Ok(Shipped { digest })
+        });
+        done(shipped);
+    }
+
+    fn page(&self, at: Address) -> Result<Vec<u8>, Error> {
+        self.begin(format!("page {}", at.pack), |_| Ok(vec![at.pack.0 as u8; 4000]))
+    }
+
+    fn read(&self, at: Address, start: u32, out: &mut [u8]) -> Result<(), Error> {
+        self.begin(format!("read {} {start} {}", at.digest, out.len()), |state| {
+            let from = start as usize;
+            let chunk = state.chunks.get(&at.digest);
+            let part = chunk.and_then(|chunk| chunk.get(from..from + out.len()));
+            let part = part.ok_or_else(|| Failure::Corrupt(format!("chunk {} is not there", at.digest)))?;
+            out.copy_from_slice(part);
+            Ok(())
+        })
+    }
+
+    fn room(&self) -> Result<Room, Error> {
+        self.begin("room".into(), |_| {
+            Ok(Room {
+                total: 1000,
+                free: 10,
+            })
+        })
+    }
+
+    fn fork(&self, from: &Source, name: &BranchName) -> Result<Created, Error> {
+        self.begin(format!("fork {from:?} {name}"), |_| {
+            Ok(Created { branch: BranchId(8) })
+        })
+    }
+
+    fn checkpoint(
+        &self,
+        branch: &BranchName,
+        name: &CheckpointName,
+        message: &str,
+    ) -> Result<Created, Error> {
+        self.begin(format!("checkpoint {branch} {name} {message}"), |_| {
+            Ok(Created { branch: BranchId(1) })
+        })
+    }
+
+    fn delete_branch(&self, name: &BranchName) -> Result<(), Error> {
+        self.begin(format!("delete_branch {name}"), |_| {
+            Err(Refusal::Because(format!("{name} is the only branch")).into())
+        })
+    }
+
+    fn branches(&self) -> Result<Vec<BranchInfo>, Error> {
+        self.begin("branches".into(), |_| Ok(vec![branch_info(), branch_info()]))
+    }
+
+    fn status(&self) -> Result<Status, Error> {
+        self.begin("status".into(), |_| Ok(status()))
+    }
+
+    fn fold(&self) -> Result<(), Error> {
+        self.begin("fold".into(), |_| {
+            Err(Failure::NoSpace("the disk is full".into()).into())
+        })
+    }
+
+    fn check(&self, deep: bool) -> Result<Vec<String>, Error> {
+        self.begin(format!("check {deep}"), |_| match deep {
+            // Longer than a message may be.
+            true => Ok(vec!["x".repeat(1 << 20); (limits::MESSAGE_LEN_MAX >> 20) + 1]),
+            false => Ok(vec!["one thing".into(), String::new()]),
+        })
+    }
+}
+
+/// A process that hosts the fake owner as the drive `work`.
+pub(crate) struct Hosting(pub(crate) Arc<Fake>);
+
+impl Host<Here> for Hosting {
+    fn drive(&self, name: &DriveName) -> Result<Arc<dyn Owner<Here>>, Error> {
+        match name.as_str() {
+            "work" => Ok(self.0.clone()),
+            "busy" => Err(Failure::DidNotHappen("the drive is being opened".into()).into()),
+            _ => Err(Refusal::Because(format!("there is no drive {name}")).into()),
+        }
+    }
+
+    fn control(&self, verb: &str, arguments: &[u8]) -> Result<Vec<u8>, Error> {
+        self.0.begin(format!("control {verb}"), |_| match verb {
+            "panic" => panic!("as the test wants"),
+            "echo" => Ok(arguments.to_vec()),
+            _ => Err(Refusal::NotSupported.into()),
+        })
+    }
+}
+
+/// A clock that stands still until it is moved.
+#[derive(Default)]
+pub(crate) struct Hand(AtomicU64);
+
+impl Hand {
+    pub(crate) fn advance(&self, by: Duration) {
+        self.0.fetch_add(
+            u64::try_from(by.as_nanos()).expect("tests are short"),
+            Ordering::SeqCst,
+        );
+    }
+}
+
+impl Clock for Hand {
+    fn now(&self) -> Timestamp {
+        Timestamp::since_epoch(self.elapsed())
+    }
+
+    fn elapsed(&self) -> Duration {
+        Duration::from_nanos(self.0.load(Ordering::SeqCst))
+    }
+}
+
+/// Waits that end a test that would hang, and rest hardly at all.
+pub(crate) fn patience() -> Patience {
+    Patience {
+        reply_max: LONG,
+        long_reply_max: LONG,
+        write_max: LONG,
+        redial_rest: Duration::from_millis(1),
+        redials_max: 1000,
+        ..Patience::new(Arc::new(Hand::default()))
+    }
+}
+
+/// Bounds that end a test that would hang.
+pub(crate) fn limits() -> Limits {
+    Limits {
+        grace: LONG,
+        greeting_max: LONG,
+        drain_max: LONG,
+        ..Limits::default()
+    }
+}
+
+/// A directory with a socket at which the fake owner is served.
+pub(crate) struct Served {
+    pub(crate) fake: Arc<Fake>,
+    pub(crate) service: Service,
+    pub(crate) path: PathBuf,
+    _directory: tempfile::TempDir,
+}
+
+pub(crate) fn served(limits: Limits) -> Served {
+    let directory = tempfile::tempdir().expect("there is room for a directory");
+    let path = directory.path().join("socket");
+    let fake = Arc::new(Fake::default());
+    let service = serve_at(&path, fake.clone(), limits);
+    Served {
+        fake,
+        service,
+        path,
+        _directory: directory,
+    }
+}
+
+pub(crate) fn serve_at(path: &Path, fake: Arc<Fake>, limits: Limits) -> Service {
+    let listener = listen(path).expect("nobody else listens there");
+    serve(listener, Arc::new(Hosting(fake)), limits).expect("there are threads")
+}
+
+pub(crate) fn dialling(path: &Path) -> Dial {
+    let path = path.to_owned();
+    Arc::new(move || dial(&path, LONG))
+}
+
+pub(crate) fn greeting() -> Greeting {
+    Greeting {
+        drive: Some(drive("work")),
+        who: who(),
+    }
+}
+
+impl Served {
+    pub(crate) fn connect(&self) -> Connection {
+        Connection::reach(dialling(&self.path), greeting(), patience()).expect("somebody answers")
+    }
+
+    pub(crate) fn stream(&self) -> UnixStream {
+        UnixStream::connect(&self.path).expect("somebody listens")
+    }
+}
+
+/// Returns the connection as a client has it.
+pub(crate) fn owner(connection: &Connection) -> &dyn Owner<Here> {
+    connection
+}

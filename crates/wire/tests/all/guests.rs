@@ -1,0 +1,166 @@
+//! Sessions and connections: who is let in, how many, and what becomes of what they leave behind.
+
+use crate::bytes::framed;
+use crate::calls::ship;
+use crate::fake::{LONG, Served, dialling, greeting, limits, owner, patience, served};
+use crate::samples::{batch, hello, who};
+use parking_lot::Mutex;
+use std::io::Write;
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
+use tenure_wire::frame::FrameReader;
+use tenure_wire::message::{Call, Hello, Request, Welcome};
+use tenure_wire::unix::{Connection, Dial, Limits, dial};
+
+/// Greets over a plain socket and returns what is answered.
+pub(crate) fn greet(served: &Served) -> (UnixStream, Option<Welcome>) {
+    let mut stream = served.stream();
+    // Somebody who is turned away may be so before he speaks.
+    let _ = stream.write_all(&framed(&[&Hello {
+        sessions: Vec::new(),
+        ..hello()
+    }
+    .written()]));
+    let answer = FrameReader::new(4096).next(&mut &stream).expect("it is a frame");
+    (
+        stream,
+        answer.map(|bytes| Welcome::parse(&bytes).expect("it is an answer to a greeting")),
+    )
+}
+
+#[test]
+fn a_session_whose_connection_ended_is_closed_after_the_grace() {
+    let served = served(Limits {
+        grace: Duration::ZERO,
+        ..limits()
+    });
+    let connection = served.connect();
+    let session = owner(&connection).open(&who()).expect("it is opened").session;
+    drop(connection);
+    served.fake.wait_for(&format!("close {session}"), 1);
+}
+
+#[test]
+fn a_session_that_was_closed_is_not_closed_again() {
+    let served = served(Limits {
+        grace: Duration::ZERO,
+        ..limits()
+    });
+    let connection = served.connect();
+    let opened: Vec<_> = (0..2)
+        .map(|_| owner(&connection).open(&who()).expect("it is opened").session)
+        .collect();
+    owner(&connection).close(opened[0]).expect("it is closed");
+    drop(connection);
+    served.fake.wait_for(&format!("close {}", opened[1]), 1);
+    served.service.stop();
+    assert_eq!(served.fake.count(&format!("close {}", opened[0])), 1);
+}
+
+#[test]
+fn a_session_that_comes_back_within_the_grace_goes_on() {
+    let served = served(limits());
+    let path = served.path.clone();
+    let streams = Arc::new(Mutex::new(Vec::new()));
+    let kept = streams.clone();
+    let dialling: Dial = Arc::new(move || {
+        let stream = dial(&path, LONG)?;
+        kept.lock()
+            .push(stream.try_clone().expect("there are descriptors"));
+        Ok(stream)
+    });
+    let connection = Connection::reach(dialling, greeting(), patience()).expect("somebody answers");
+    let session = owner(&connection).open(&who()).expect("it is opened").session;
+    streams.lock()[0].shutdown(Shutdown::Both).expect("it is open");
+    served.fake.wait_for(&format!("renew {session}"), 1);
+    assert!(ship(owner(&connection), batch(session, 1)).is_ok());
+    served.service.stop();
+    assert_eq!(served.fake.open_sessions(), [session]);
+}
+
+#[test]
+fn only_so_many_connections_are_let_in_and_the_others_are_told() {
+    let served = served(Limits {
+        connections_max: 20,
+        ..limits()
+    });
+    let mut guests: Vec<_> = (0..200).map(|_| greet(&served)).collect();
+    let is_in = |(_, welcome): &(UnixStream, Option<Welcome>)| *welcome == Some(Welcome::In);
+    assert_eq!(guests.iter().filter(|guest| is_in(guest)).count(), 20);
+    let was_told = |welcome: &Option<Welcome>| matches!(welcome, Some(Welcome::In | Welcome::Later(_)));
+    assert!(guests.iter().all(|(_, welcome)| was_told(welcome)));
+    guests.clear();
+    // Each attempt is answered, so that this ends once the places of those who left are free.
+    while !is_in(&greet(&served)) {}
+}
+
+#[test]
+fn two_hundred_connections_at_once_are_each_served() {
+    let served = served(limits());
+    let connections: Vec<_> = (0..200).map(|_| served.connect()).collect();
+    let threads = std::fs::read_dir("/proc/self/task")
+        .expect("there is /proc")
+        .count();
+    // Theirs and ours, and those of the tests beside this one; the work of all is done by a few.
+    assert!(threads < 2 * connections.len() + 150, "{threads} threads");
+    std::thread::scope(|scope| {
+        for connection in &connections {
+            scope.spawn(move || assert!(owner(connection).room().is_ok()));
+        }
+    });
+    assert_eq!(served.fake.count("room"), 200);
+}
+
+#[test]
+fn a_connection_has_only_so_many_calls_underway_and_none_is_lost() {
+    let served = served(limits());
+    served.fake.hold("page");
+    let (mut stream, welcome) = greet(&served);
+    assert_eq!(welcome, Some(Welcome::In));
+    let call = |number, request| framed(&[&Call { number, request }.head()]);
+    for number in 0..200 {
+        stream
+            .write_all(&call(number, Request::Page(crate::samples::address(1))))
+            .expect("somebody reads");
+    }
+    stream
+        .write_all(&call(200, Request::Room))
+        .expect("somebody reads");
+    served.fake.wait_for("page", 16);
+    assert_eq!((served.fake.count("page"), served.fake.count("room")), (16, 0));
+    served.fake.let_go("page");
+    let mut frames = FrameReader::new(1 << 20);
+    for _ in 0..=200 {
+        frames
+            .next(&mut &stream)
+            .expect("it is a frame")
+            .expect("all are answered");
+    }
+    assert_eq!(served.fake.count("room"), 1);
+}
+
+#[test]
+fn a_stop_ends_whatever_clients_do() {
+    let served = served(Limits {
+        drain_max: Duration::from_millis(20),
+        ..limits()
+    });
+    served.fake.hold("page");
+    let silent = served.stream();
+    let (greeted, _) = greet(&served);
+    let (mut half, _) = greet(&served);
+    half.write_all(&framed(&[b"cut"])[..5]).expect("somebody reads");
+    let connection =
+        Connection::reach(dialling(&served.path), greeting(), patience()).expect("somebody answers");
+    std::thread::scope(|scope| {
+        let page = scope.spawn(|| owner(&connection).page(crate::samples::address(1)));
+        served.fake.wait_for("page", 1);
+        served.service.stop();
+        served.fake.let_go("page");
+        // There is no next owner.
+        assert!(page.join().expect("it is told").is_err());
+    });
+    drop((silent, greeted, half));
+}

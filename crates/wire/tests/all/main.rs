@@ -1,0 +1,12 @@
+//! The conversation: its bytes, and its calls over real sockets against the same calls made directly.
+
+mod bytes;
+mod calls;
+mod fake;
+mod guests;
+mod hostile;
+mod killed;
+mod lanes;
+mod mend;
+mod peer;
+mod samples;

@@ -1,0 +1,620 @@
+//! What a client does when an owner ends, and when the next one is found: each owner here follows a script.
+
+use crate::bytes::framed;
+use crate::calls::ship;
+use crate::fake::{Fake, Hand, LONG, greeting, limits, owner, patience, serve_at, served};
+use crate::samples::{batch, branch, chunk, who};
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::io::Write;
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tenure_model::record::Source;
+use tenure_model::{BranchId, Digest, Failure, Refusal, SessionId, limits::MESSAGE_LEN_MAX};
+use tenure_wire::frame::FrameReader;
+use tenure_wire::message::{Answer, Call, Hello, Request, Response, Welcome};
+use tenure_wire::unix::{Connection, Dial, Patience};
+use tenure_wire::{Error, Opened, Room, Shipped};
+
+/// The owner's end of a socket, in a script's hands.
+struct Stage {
+    stream: UnixStream,
+    frames: FrameReader,
+}
+
+impl Stage {
+    fn read(&mut self) -> Option<Vec<u8>> {
+        self.frames
+            .next(&mut &self.stream)
+            .expect("the client writes frames")
+    }
+
+    fn greet(&mut self, welcome: &Welcome) -> Hello {
+        let hello = self.read().expect("a client greets");
+        self.write(&welcome.written());
+        Hello::parse(&hello)
+            .expect("it is a greeting")
+            .expect("it is of this version")
+    }
+
+    fn write(&mut self, message: &[u8]) {
+        // A client that was given up does not listen.
+        let _ = self.stream.write_all(&framed(&[message]));
+    }
+
+    fn answer(&mut self, number: u64, outcome: Result<Response<'_>, Error>) {
+        let answer = Answer { number, outcome };
+        self.write(&[&answer.head()[..], answer.tail()].concat());
+    }
+
+    /// Answers calls until the client ends.
+    fn serve(&mut self) {
+        while let Some(message) = self.read() {
+            let call = Call::parse(&message).expect("it is a call");
+            self.answer(call.number, outcome(&call.request));
+        }
+    }
+}
+
+/// What a good owner answers.
+fn outcome(request: &Request<'_>) -> Result<Response<'static>, Error> {
+    Ok(match request {
+        Request::Open(_) => Response::Opened(Opened {
+            session: SessionId(5),
+            ..crate::samples::opened()
+        }),
+        Request::Ship(batch) => Response::Shipped(Shipped {
+            digest: Digest([batch.number as u8; 32]),
+        }),
+        Request::Room => Response::Room(Room { total: 2, free: 1 }),
+        Request::Place { chunks, .. } => Response::Placed(
+            chunks
+                .iter()
+                .map(|chunk| crate::samples::place(1, chunk.bytes.len() as u32))
+                .collect(),
+        ),
+        Request::Close(_) => Response::Done,
+        Request::Fork { .. } | Request::Control { .. } => panic!("it must not come here: {request:?}"),
+        Request::Renew(_)
+        | Request::Lend { .. }
+        | Request::LendInos(_)
+        | Request::GiveBack { .. }
+        | Request::Page(_)
+        | Request::Read { .. }
+        | Request::Checkpoint { .. }
+        | Request::DeleteBranch(_)
+        | Request::Branches
+        | Request::Status
+        | Request::Fold
+        | Request::Check { .. } => return Err(Refusal::NotSupported.into()),
+    })
+}
+
+type Script = Box<dyn FnOnce(&mut Stage) + Send>;
+
+/// Owners that are found one after the other; after the last there is none.
+struct Owners {
+    scripts: Mutex<VecDeque<Script>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    dials: Mutex<usize>,
+}
+
+impl Owners {
+    fn new(scripts: Vec<Script>) -> Arc<Self> {
+        Arc::new(Self {
+            scripts: Mutex::new(scripts.into()),
+            threads: Mutex::default(),
+            dials: Mutex::default(),
+        })
+    }
+
+    fn dial(self: &Arc<Self>) -> Dial {
+        let owners = self.clone();
+        Arc::new(move || {
+            *owners.dials.lock() += 1;
+            let script = owners.scripts.lock().pop_front();
+            let script = script.ok_or_else(|| Failure::DidNotHappen("nobody is there".into()))?;
+            let (theirs, ours) = UnixStream::pair().expect("there are descriptors");
+            let play = move || {
+                script(&mut Stage {
+                    stream: theirs,
+                    frames: FrameReader::new(MESSAGE_LEN_MAX),
+                })
+            };
+            owners.threads.lock().push(std::thread::spawn(play));
+            Ok(ours)
+        })
+    }
+
+    fn reach(self: &Arc<Self>, patience: Patience) -> Connection {
+        Connection::reach(self.dial(), greeting(), patience).expect("the first owner is there")
+    }
+
+    /// Waits for every script to come to its end, and fails when one has failed.
+    fn end(&self) {
+        for thread in std::mem::take(&mut *self.threads.lock()) {
+            thread.join().expect("the script went as written");
+        }
+    }
+}
+
+/// Reads one call and ends without an answer.
+fn reads_and_ends() -> Script {
+    Box::new(|stage| {
+        stage.greet(&Welcome::In);
+        stage.read().expect("there is a call");
+    })
+}
+
+fn serves() -> Script {
+    Box::new(|stage| {
+        stage.greet(&Welcome::In);
+        stage.serve();
+    })
+}
+
+fn is_unknown<T: std::fmt::Debug>(outcome: &Result<T, Error>) -> bool {
+    matches!(outcome, Err(Error::Failed(Failure::Unknown(_))))
+}
+
+fn is_not_done<T: std::fmt::Debug>(outcome: &Result<T, Error>) -> bool {
+    matches!(outcome, Err(Error::Failed(Failure::DidNotHappen(_))))
+}
+
+#[test]
+fn a_batch_is_shipped_again_as_it_was_to_the_next_owner() {
+    let (seen, calls) = mpsc::channel();
+    let again = seen.clone();
+    let owners = Owners::new(vec![
+        Box::new(move |stage| {
+            stage.greet(&Welcome::In);
+            seen.send(stage.read()).expect("the test listens");
+        }),
+        Box::new(move |stage| {
+            stage.greet(&Welcome::In);
+            let message = stage.read();
+            again.send(message.clone()).expect("the test listens");
+            let number = Call::parse(&message.expect("there is a call"))
+                .expect("it is a call")
+                .number;
+            stage.answer(
+                number,
+                Ok(Response::Shipped(Shipped {
+                    digest: Digest([1; 32]),
+                })),
+            );
+            stage.serve();
+        }),
+    ]);
+    let connection = owners.reach(patience());
+    assert_eq!(
+        ship(owner(&connection), batch(SessionId(5), 1)),
+        Ok(Shipped {
+            digest: Digest([1; 32])
+        })
+    );
+    assert_eq!(calls.recv(), calls.recv());
+    drop(connection);
+    owners.end();
+}
+
+#[test]
+fn batches_that_are_underway_are_shipped_again_in_their_order() {
+    let owners = Owners::new(vec![
+        Box::new(|stage| {
+            stage.greet(&Welcome::In);
+            (0..3).for_each(|_| drop(stage.read().expect("there is a call")));
+        }),
+        Box::new(|stage| {
+            stage.greet(&Welcome::In);
+            for expected in 1..=3 {
+                let message = stage.read().expect("there is a call");
+                let call = Call::parse(&message).expect("it is a call");
+                assert!(matches!(&call.request, Request::Ship(batch) if batch.number == expected));
+                stage.answer(call.number, outcome(&call.request));
+            }
+            stage.serve();
+        }),
+    ]);
+    let connection = owners.reach(patience());
+    let (send, told) = mpsc::channel();
+    for number in 1..=3 {
+        let send = send.clone();
+        let done = Box::new(move |shipped| drop(send.send((number, shipped))));
+        owner(&connection).ship(batch(SessionId(5), number), None, done);
+    }
+    for number in 1..=3 {
+        let digest = Digest([number as u8; 32]);
+        assert_eq!(told.recv_timeout(LONG), Ok((number, Ok(Shipped { digest }))));
+    }
+    drop(connection);
+    owners.end();
+}
+
+#[test]
+fn a_fork_that_may_have_been_made_is_not_made_again() {
+    let owners = Owners::new(vec![reads_and_ends(), serves()]);
+    let connection = owners.reach(patience());
+    let forked = owner(&connection).fork(&Source::Branch(BranchId(1)), &branch("try"));
+    assert!(is_unknown(&forked), "{forked:?}");
+    assert_eq!(owner(&connection).room(), Ok(Room { total: 2, free: 1 }));
+    drop(connection);
+    owners.end();
+}
+
+#[test]
+fn a_call_that_no_owner_got_goes_to_the_next_one_whatever_it_is() {
+    let (send, gone) = mpsc::channel();
+    let owners = Owners::new(vec![
+        Box::new(move |stage| {
+            stage.greet(&Welcome::In);
+            stage.stream.shutdown(Shutdown::Both).expect("it is open");
+            send.send(()).expect("the test listens");
+        }),
+        Box::new(|stage| {
+            stage.greet(&Welcome::In);
+            let message = stage.read().expect("there is a call");
+            let call = Call::parse(&message).expect("it is a call");
+            assert!(matches!(call.request, Request::Control { verb: "unmount", .. }));
+            stage.answer(call.number, Ok(Response::Bytes(b"done"[..].into())));
+            stage.serve();
+        }),
+    ]);
+    let connection = owners.reach(patience());
+    gone.recv().expect("the first owner has gone");
+    assert_eq!(connection.control("unmount", b"", LONG), Ok(b"done".to_vec()));
+    drop(connection);
+    owners.end();
+}
+
+#[test]
+fn a_session_that_was_closed_before_the_owner_could_say_so_is_closed() {
+    let stale: Script = Box::new(|stage| {
+        stage.greet(&Welcome::In);
+        let message = stage.read().expect("there is a call");
+        stage.answer(
+            Call::parse(&message).expect("it is a call").number,
+            Err(Refusal::Stale.into()),
+        );
+        stage.serve();
+    });
+    let owners = Owners::new(vec![reads_and_ends(), stale]);
+    let connection = owners.reach(patience());
+    assert_eq!(owner(&connection).close(SessionId(5)), Ok(()));
+    drop(connection);
+    owners.end();
+}
+
+#[test]
+fn a_refusal_to_close_a_session_that_was_asked_for_once_is_told() {
+    let stale: Script = Box::new(|stage| {
+        stage.greet(&Welcome::In);
+        let message = stage.read().expect("there is a call");
+        stage.answer(
+            Call::parse(&message).expect("it is a call").number,
+            Err(Refusal::Stale.into()),
+        );
+        stage.serve();
+    });
+    let owners = Owners::new(vec![stale]);
+    let connection = owners.reach(patience());
+    assert_eq!(owner(&connection).close(SessionId(5)), Err(Refusal::Stale.into()));
+    drop(connection);
+    owners.end();
+}
+
+#[test]
+fn chunks_are_placed_again_at_the_next_owner() {
+    let owners = Owners::new(vec![serves(), reads_and_ends(), serves()]);
+    let connection = owners.reach(patience());
+    let long = vec![1; 1 << 20];
+    let chunks = [chunk(&long), chunk(b"one"), chunk(&long)];
+    let places = owner(&connection)
+        .place(SessionId(5), &chunks)
+        .expect("they are placed");
+    assert_eq!(
+        places.iter().map(|place| place.len).collect::<Vec<_>>(),
+        [1 << 20, 3, 1 << 20]
+    );
+    drop(connection);
+    owners.end();
+}
+
+#[test]
+fn a_batch_that_ends_every_owner_is_given_up() {
+    let owners = Owners::new((0..20).map(|_| reads_and_ends()).collect());
+    let connection = owners.reach(patience());
+    let shipped = ship(owner(&connection), batch(SessionId(5), 1));
+    assert!(is_unknown(&shipped), "{shipped:?}");
+    assert_eq!(
+        *owners.dials.lock(),
+        10,
+        "one, eight times again, and one that was asked nothing"
+    );
+    drop(connection);
+}
+
+#[test]
+fn with_no_owner_left_calls_fail_and_work_again_once_there_is_one() {
+    let owners = Owners::new(vec![reads_and_ends()]);
+    let connection = owners.reach(Patience {
+        redials_max: 5,
+        ..patience()
+    });
+    let shipped = ship(owner(&connection), batch(SessionId(5), 1));
+    assert!(is_unknown(&shipped), "{shipped:?}");
+    assert_eq!(*owners.dials.lock(), 6);
+    let room = owner(&connection).room();
+    assert!(is_not_done(&room), "{room:?}");
+    owners.scripts.lock().push_back(serves());
+    assert!(owner(&connection).room().is_ok());
+    drop(connection);
+    owners.end();
+}
+
+#[test]
+fn the_first_owner_is_looked_for_once() {
+    let owners = Owners::new(Vec::new());
+    let reached = Connection::reach(owners.dial(), greeting(), patience()).map(drop);
+    assert_eq!(
+        reached,
+        Err(Failure::DidNotHappen("nobody is there".into()).into())
+    );
+    assert_eq!(*owners.dials.lock(), 1);
+}
+
+#[test]
+fn a_next_owner_that_refuses_is_believed() {
+    let refuses: Script =
+        Box::new(|stage| drop(stage.greet(&Welcome::Refused("the drive was deleted".into()))));
+    let owners = Owners::new(vec![reads_and_ends(), refuses]);
+    let connection = owners.reach(patience());
+    let shipped = ship(owner(&connection), batch(SessionId(5), 1));
+    assert!(is_unknown(&shipped), "{shipped:?}");
+    assert!(format!("{shipped:?}").contains("the drive was deleted"));
+    owners.end();
+    assert_eq!(*owners.dials.lock(), 2);
+}
+
+#[test]
+fn an_owner_that_has_no_time_is_asked_again() {
+    let later: fn() -> Script = || Box::new(|stage| drop(stage.greet(&Welcome::Later("opening".into()))));
+    let owners = Owners::new(vec![reads_and_ends(), later(), later(), serves()]);
+    let connection = owners.reach(patience());
+    assert!(ship(owner(&connection), batch(SessionId(5), 1)).is_ok());
+    drop(connection);
+    owners.end();
+}
+
+#[test]
+fn a_client_with_a_session_comes_back_though_it_asks_nothing() {
+    let (send, came) = mpsc::channel();
+    let owners = Owners::new(vec![
+        Box::new(|stage| {
+            stage.greet(&Welcome::In);
+            let message = stage.read().expect("there is a call");
+            let call = Call::parse(&message).expect("it is a call");
+            stage.answer(call.number, outcome(&call.request));
+        }),
+        Box::new(move |stage| {
+            send.send(stage.greet(&Welcome::In)).expect("the test listens");
+            stage.serve();
+        }),
+    ]);
+    let connection = owners.reach(patience());
+    owner(&connection).open(&who()).expect("it is opened");
+    let hello = came.recv_timeout(LONG).expect("it comes back by itself");
+    assert_eq!(
+        hello,
+        Hello {
+            sessions: vec![SessionId(5)],
+            ..crate::samples::hello()
+        }
+    );
+    owner(&connection).close(SessionId(5)).expect("it is closed");
+    drop(connection);
+    owners.end();
+}
+
+#[test]
+fn answers_that_make_no_sense_end_the_connection_and_not_the_client() {
+    let nonsense: [fn(&mut Stage, u64); 5] = [
+        |stage, _| stage.write(b"\xff\xff"),
+        |stage, number| stage.answer(number + 1000, Ok(Response::Done)),
+        |stage, _| drop(stage.stream.write_all(b"neither length nor checksum")),
+        |stage, _| drop(stage.stream.write_all(&framed(&[b"whole"])[..9])),
+        |stage, _| drop(stage.stream.write_all(&[0xff; 64])),
+    ];
+    for say in nonsense {
+        let talks: Script = Box::new(move |stage| {
+            stage.greet(&Welcome::In);
+            let message = stage.read().expect("there is a call");
+            say(stage, Call::parse(&message).expect("it is a call").number);
+        });
+        let owners = Owners::new(vec![talks, serves()]);
+        let connection = owners.reach(patience());
+        assert_eq!(owner(&connection).room(), Ok(Room { total: 2, free: 1 }));
+        drop(connection);
+        owners.end();
+    }
+}
+
+#[test]
+fn an_answer_to_another_call_is_not_taken_for_this_one() {
+    let confuses: Script = Box::new(|stage| {
+        stage.greet(&Welcome::In);
+        let message = stage.read().expect("there is a call");
+        stage.answer(
+            Call::parse(&message).expect("it is a call").number,
+            Ok(Response::Done),
+        );
+        stage.serve();
+    });
+    let owners = Owners::new(vec![confuses]);
+    let connection = owners.reach(patience());
+    let room = owner(&connection).room();
+    assert!(is_unknown(&room), "{room:?}");
+    assert!(owner(&connection).room().is_ok());
+    drop(connection);
+    owners.end();
+}
+
+/// Greets, reads everything and answers nothing.
+fn is_silent() -> Script {
+    Box::new(|stage| {
+        stage.greet(&Welcome::In);
+        while stage.read().is_some() {}
+    })
+}
+
+#[test]
+fn an_owner_that_does_not_answer_is_waited_for_within_a_bound() {
+    let owners = Owners::new(vec![is_silent()]);
+    let reply_max = Duration::from_millis(20);
+    let connection = owners.reach(Patience {
+        reply_max,
+        ..patience()
+    });
+    let room = owner(&connection).room();
+    assert!(is_unknown(&room), "{room:?}");
+    drop(connection);
+    owners.end();
+}
+
+#[test]
+fn a_batch_that_is_not_answered_is_given_up_within_a_bound() {
+    let owners = Owners::new(vec![is_silent()]);
+    let clock = Arc::new(Hand::default());
+    let reply_max = Duration::from_millis(20);
+    let connection = owners.reach(Patience {
+        reply_max,
+        clock: clock.clone(),
+        ..patience()
+    });
+    let (send, told) = mpsc::channel();
+    owner(&connection).ship(
+        batch(SessionId(5), 1),
+        None,
+        Box::new(move |shipped| drop(send.send(shipped))),
+    );
+    clock.advance(2 * reply_max);
+    let shipped = told.recv_timeout(LONG).expect("it is told");
+    assert!(is_unknown(&shipped), "{shipped:?}");
+    drop(connection);
+    owners.end();
+}
+
+#[test]
+fn an_owner_that_does_not_read_is_waited_for_within_a_bound() {
+    let (send, gate) = mpsc::channel::<()>();
+    let deaf: Script = Box::new(move |stage| {
+        stage.greet(&Welcome::In);
+        // Until the test has ended.
+        let _ = gate.recv();
+    });
+    let owners = Owners::new(vec![serves(), deaf]);
+    let write_max = Duration::from_millis(20);
+    let connection = owners.reach(Patience {
+        write_max,
+        redials_max: 0,
+        ..patience()
+    });
+    let long = vec![0; 1 << 20];
+    let placed = owner(&connection).place(SessionId(5), &[chunk(&long)]);
+    assert!(is_not_done(&placed), "{placed:?}");
+    drop(send);
+    drop(connection);
+    owners.end();
+}
+
+#[test]
+fn a_connection_that_is_let_go_tells_who_waits() {
+    let owners = Owners::new(vec![is_silent()]);
+    let connection = owners.reach(patience());
+    let (send, told) = mpsc::channel();
+    owner(&connection).ship(
+        batch(SessionId(5), 1),
+        None,
+        Box::new(move |shipped| drop(send.send(shipped))),
+    );
+    drop(connection);
+    let shipped = told.recv_timeout(LONG).expect("it is told");
+    assert!(is_unknown(&shipped), "{shipped:?}");
+    owners.end();
+}
+
+#[test]
+fn who_is_told_may_let_the_connection_go() {
+    let owners = Owners::new(vec![serves()]);
+    let connection = Arc::new(Mutex::new(Some(owners.reach(patience()))));
+    let (send, told) = mpsc::channel();
+    let last = connection.clone();
+    let done = Box::new(move |_| {
+        let taken = last.lock().take();
+        drop(taken);
+        let _ = send.send(());
+    });
+    let guard = connection.lock();
+    owner(guard.as_ref().expect("it is there")).ship(batch(SessionId(5), 1), None, done);
+    drop(guard);
+    told.recv_timeout(LONG).expect("it did not wait for itself");
+    owners.end();
+}
+
+#[test]
+fn a_panic_of_who_is_told_leaves_nobody_waiting() {
+    let owners = Owners::new(vec![serves(), serves()]);
+    let connection = owners.reach(patience());
+    owner(&connection).ship(
+        batch(SessionId(5), 1),
+        None,
+        Box::new(|_| panic!("as the test wants")),
+    );
+    // It is answered, or told that nobody can answer any more; the next call has a reader of its own.
+    let _ = owner(&connection).room();
+    assert!(owner(&connection).room().is_ok());
+    drop(connection);
+    owners.end();
+}
+
+#[test]
+fn a_client_goes_on_where_the_next_owner_has_taken_over() {
+    let first = served(limits());
+    let connection = first.connect();
+    let session = owner(&connection).open(&who()).expect("it is opened").session;
+    assert!(ship(owner(&connection), batch(session, 1)).is_ok());
+    first.service.stop();
+    let fake = Fake::after(&first.fake);
+    let second = serve_at(&first.path, fake.clone(), limits());
+    assert!(ship(owner(&connection), batch(session, 2)).is_ok());
+    assert!(owner(&connection).place(session, &[chunk(b"bytes")]).is_ok());
+    assert_eq!(fake.begun()[0], format!("renew {session}"));
+    assert_eq!(first.fake.open_sessions(), [session], "a stop closes no session");
+    drop(connection);
+    second.stop();
+}
+
+#[test]
+fn what_is_underway_when_an_owner_stops_is_still_answered() {
+    let served = served(limits());
+    let connection = Arc::new(served.connect());
+    let session = owner(&connection).open(&who()).expect("it is opened").session;
+    served.fake.hold("ship");
+    let (send, told) = mpsc::channel();
+    owner(&connection).ship(
+        batch(session, 1),
+        None,
+        Box::new(move |shipped| drop(send.send(shipped))),
+    );
+    served.fake.wait_for("ship", 1);
+    let fake = served.fake.clone();
+    std::thread::scope(|scope| {
+        scope.spawn(|| served.service.stop());
+        fake.let_go("ship");
+    });
+    assert!(told.recv_timeout(LONG).expect("it is told").is_ok());
+    assert_eq!(served.fake.count("ship"), 1);
+}

@@ -1,0 +1,411 @@
+//! Messages: one fixed one of each kind, and any number of arbitrary ones.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use std::convert::Infallible;
+use tenure_model::record::Source;
+use tenure_model::{
+    Address, Batch, BranchId, BranchName, CheckpointName, ChunkPlace, Digest, DriveName, Epoch, Failure, Ino,
+    InoRange, PackNumber, Refusal, SessionId, Timestamp, limits,
+};
+use tenure_wire::message::{Hello, Request, Response, Welcome};
+use tenure_wire::{
+    Access, BranchInfo, Chunk, Created, Error, Lent, Opened, Room, Shared, Shipped, Status, Who,
+};
+
+pub(crate) fn who() -> Who {
+    Who {
+        agent: "ada".into(),
+        host: "loom".into(),
+        pid: 4711,
+        purpose: "mount at /home/ada/work".into(),
+        hosted: false,
+    }
+}
+
+pub(crate) fn drive(name: &str) -> DriveName {
+    DriveName::parse(name).expect("it is a name")
+}
+
+pub(crate) fn branch(name: &str) -> BranchName {
+    BranchName::parse(name).expect("it is a name")
+}
+
+pub(crate) fn checkpoint(name: &str) -> CheckpointName {
+    CheckpointName::parse(name).expect("it is a name")
+}
+
+pub(crate) fn address(number: u64) -> Address {
+    Address {
+        pack: PackNumber(number),
+        digest: Digest([number as u8; 32]),
+    }
+}
+
+pub(crate) fn chunk(bytes: &[u8]) -> Chunk<'_> {
+    Chunk {
+        digest: Digest::of(bytes),
+        bytes,
+    }
+}
+
+pub(crate) fn place(number: u64, len: u32) -> ChunkPlace {
+    ChunkPlace {
+        at: address(number),
+        offset: 4096 * number,
+        len,
+        inline: None,
+    }
+}
+
+pub(crate) fn batch(session: SessionId, number: u64) -> Batch {
+    Batch {
+        session,
+        branch: BranchId(1),
+        epoch: Epoch(3),
+        number,
+        previous: Digest([9; 32]),
+        chunks: vec![place(5, 200)],
+        ops: b"not looked at here".to_vec(),
+    }
+}
+
+pub(crate) fn hello() -> Hello {
+    Hello {
+        drive: Some(drive("work")),
+        who: who(),
+        sessions: vec![SessionId(1), SessionId(300)],
+    }
+}
+
+/// One request of each kind.
+pub(crate) fn requests() -> Vec<(&'static str, Request<'static>)> {
+    let session = SessionId(300);
+    vec![
+        ("open", Request::Open(who())),
+        ("close", Request::Close(session)),
+        ("renew", Request::Renew(session)),
+        (
+            "lend exclusive",
+            Request::Lend {
+                session,
+                name: "main",
+                access: Access::Exclusive,
+            },
+        ),
+        (
+            "lend read",
+            Request::Lend {
+                session,
+                name: "v1",
+                access: Access::Read,
+            },
+        ),
+        ("lend inos", Request::LendInos(session)),
+        (
+            "give back",
+            Request::GiveBack {
+                session,
+                branch: BranchId(7),
+            },
+        ),
+        (
+            "place",
+            Request::Place {
+                session,
+                chunks: vec![chunk(b"first"), chunk(b"the second")],
+            },
+        ),
+        ("ship", Request::Ship(batch(session, 2))),
+        ("page", Request::Page(address(5))),
+        (
+            "read",
+            Request::Read {
+                at: address(6),
+                start: 100,
+                len: 70_000,
+            },
+        ),
+        ("room", Request::Room),
+        (
+            "fork",
+            Request::Fork {
+                from: Source::Branch(BranchId(1)),
+                name: branch("try"),
+            },
+        ),
+        (
+            "fork a checkpoint",
+            Request::Fork {
+                from: Source::Checkpoint(checkpoint("v1")),
+                name: branch("try"),
+            },
+        ),
+        (
+            "checkpoint",
+            Request::Checkpoint {
+                branch: branch("main"),
+                name: checkpoint("v1"),
+                message: "done",
+            },
+        ),
+        ("delete branch", Request::DeleteBranch(branch("try"))),
+        ("branches", Request::Branches),
+        ("status", Request::Status),
+        ("fold", Request::Fold),
+        ("check", Request::Check { deep: true }),
+        (
+            "control",
+            Request::Control {
+                verb: "status",
+                arguments: b"{}",
+            },
+        ),
+    ]
+}
+
+/// One response of each kind.
+pub(crate) fn responses() -> Vec<(&'static str, Response<'static>)> {
+    let lent = Lent::<Infallible> {
+        branch: Some(BranchId(1)),
+        hash_key: [3; 16],
+        inos: InoRange {
+            next: Ino(16),
+            end: Ino(1 << 20),
+        },
+        state: Shared::Stored {
+            root: address(8),
+            inodes: 12,
+            bytes: 3456,
+        },
+    };
+    vec![
+        ("done", Response::Done),
+        ("opened", Response::Opened(opened())),
+        ("lent", Response::Lent(lent)),
+        (
+            "inos",
+            Response::Inos(InoRange {
+                next: Ino(16),
+                end: Ino(32),
+            }),
+        ),
+        ("placed", Response::Placed(vec![place(5, 200), place(6, 1)])),
+        (
+            "shipped",
+            Response::Shipped(Shipped {
+                digest: Digest([4; 32]),
+            }),
+        ),
+        ("bytes", Response::Bytes(b"of a page"[..].into())),
+        (
+            "room",
+            Response::Room(Room {
+                total: 1 << 40,
+                free: 1 << 30,
+            }),
+        ),
+        ("created", Response::Created(Created { branch: BranchId(2) })),
+        ("branches", Response::Branches(vec![branch_info()])),
+        ("status", Response::Status(status())),
+        ("findings", Response::Findings(vec!["pack 5 is short".into()])),
+    ]
+}
+
+pub(crate) fn opened() -> Opened {
+    Opened {
+        session: SessionId(300),
+        epoch: Epoch(3),
+        tier: "folder".into(),
+        notices: vec!["one batch came back".into()],
+    }
+}
+
+pub(crate) fn branch_info() -> BranchInfo {
+    BranchInfo {
+        branch: Some(BranchId(1)),
+        name: "main".into(),
+        from: String::new(),
+        made: Timestamp {
+            secs: 1_790_000_000,
+            nanos: 5,
+        },
+        inodes: 12,
+        bytes: 3456,
+        holder: Some("ada on loom".into()),
+    }
+}
+
+pub(crate) fn status() -> Status {
+    Status {
+        drive: "work".into(),
+        epoch: Epoch(3),
+        tier: "folder".into(),
+        journal_bytes: 4096,
+        requests: [("get".to_owned(), 3), ("put".to_owned(), 300)].into(),
+        page_bytes: 1 << 20,
+        pid: 4711,
+        trouble: None,
+    }
+}
+
+/// Every refusal and failure.
+pub(crate) fn errors() -> Vec<(&'static str, Error)> {
+    let text = || "in words".to_owned();
+    vec![
+        ("not found", Refusal::NotFound.into()),
+        ("exists", Refusal::Exists.into()),
+        ("not a directory", Refusal::NotDirectory.into()),
+        ("is a directory", Refusal::IsDirectory.into()),
+        ("not empty", Refusal::NotEmpty.into()),
+        ("name too long", Refusal::NameTooLong.into()),
+        ("invalid name", Refusal::InvalidName.into()),
+        ("invalid argument", Refusal::InvalidArgument.into()),
+        ("too many links", Refusal::TooManyLinks.into()),
+        ("too large", Refusal::TooLarge.into()),
+        ("no space", Refusal::NoSpace.into()),
+        ("not permitted", Refusal::NotPermitted.into()),
+        ("access denied", Refusal::AccessDenied.into()),
+        ("read-only", Refusal::ReadOnly.into()),
+        ("no attribute", Refusal::NoAttribute.into()),
+        ("range", Refusal::Range.into()),
+        ("not supported", Refusal::NotSupported.into()),
+        ("no such offset", Refusal::NoSuchOffset.into()),
+        ("stale", Refusal::Stale.into()),
+        ("held", Refusal::Held { by: text() }.into()),
+        ("because", Refusal::Because(text()).into()),
+        ("did not happen", Failure::DidNotHappen(text()).into()),
+        ("unknown", Failure::Unknown(text()).into()),
+        ("no space left", Failure::NoSpace(text()).into()),
+        ("corrupt", Failure::Corrupt(text()).into()),
+        ("fenced", Failure::Fenced(text()).into()),
+    ]
+}
+
+pub(crate) fn welcomes() -> Vec<(&'static str, Welcome)> {
+    vec![
+        ("in", Welcome::In),
+        ("refused", Welcome::Refused("no such drive".into())),
+        ("later", Welcome::Later("too many".into())),
+    ]
+}
+
+/// Makes something live as long as a test, so that a message can borrow it.
+fn kept<T: ?Sized>(value: Box<T>) -> &'static T {
+    Box::leak(value)
+}
+
+fn any_text() -> impl Strategy<Value = String> {
+    ".{0,20}"
+}
+
+fn any_name() -> impl Strategy<Value = String> {
+    "[a-z][a-z0-9._-]{0,30}"
+}
+
+fn any_address() -> impl Strategy<Value = Address> {
+    (any::<u64>(), any::<[u8; 32]>()).prop_map(|(pack, digest)| Address {
+        pack: PackNumber(pack),
+        digest: Digest(digest),
+    })
+}
+
+fn any_places() -> impl Strategy<Value = Vec<ChunkPlace>> {
+    let lengths = (1..=limits::CHUNK_LEN_MAX as u32).prop_map(|len| (len, None));
+    let inlines = vec(any::<u8>(), 1..50).prop_map(|bytes| (bytes.len() as u32, Some(bytes.into())));
+    let one = (any_address(), any::<u32>(), prop_oneof![lengths, inlines]);
+    let one = one.prop_map(|(at, offset, (len, inline))| ChunkPlace {
+        at,
+        offset: u64::from(offset) << 31,
+        len,
+        inline,
+    });
+    vec(one, 0..5)
+}
+
+fn any_batch() -> impl Strategy<Value = Batch> {
+    (
+        any::<[u64; 4]>(),
+        any::<[u8; 32]>(),
+        any_places(),
+        vec(any::<u8>(), 0..200),
+    )
+        .prop_map(
+            |([session, branch, epoch, number], previous, chunks, ops)| Batch {
+                session: SessionId(session),
+                branch: BranchId(branch),
+                epoch: Epoch(epoch),
+                number,
+                previous: Digest(previous),
+                chunks,
+                ops,
+            },
+        )
+}
+
+/// Any request.
+pub(crate) fn any_request() -> impl Strategy<Value = Request<'static>> {
+    let session = any::<u64>().prop_map(SessionId);
+    let text = || any_text().prop_map(|text| kept(text.into_boxed_str()));
+    let bytes = || vec(any::<u8>(), 0..100).prop_map(|bytes| kept(bytes.into_boxed_slice()));
+    let chunks = vec(bytes().prop_map(chunk), 0..5);
+    prop_oneof![
+        prop::sample::select(requests()).prop_map(|(_, request)| request),
+        (session.clone(), text()).prop_map(|(session, name)| Request::Lend {
+            session,
+            name,
+            access: Access::Read
+        }),
+        (session.clone(), chunks).prop_map(|(session, chunks)| Request::Place { session, chunks }),
+        any_batch().prop_map(Request::Ship),
+        any_address().prop_map(Request::Page),
+        (any_address(), any::<u32>(), any::<u32>()).prop_map(|(at, start, len)| Request::Read {
+            at,
+            start,
+            len
+        }),
+        (any_name(), any_name(), text()).prop_map(|(of, name, message)| Request::Checkpoint {
+            branch: branch(&of),
+            name: checkpoint(&name),
+            message
+        }),
+        (text(), bytes()).prop_map(|(verb, arguments)| Request::Control { verb, arguments }),
+        (any_text(), any_text(), any::<u32>(), any::<bool>()).prop_map(|(agent, purpose, pid, hosted)| {
+            Request::Open(Who {
+                agent,
+                host: "h".into(),
+                pid,
+                purpose,
+                hosted,
+            })
+        }),
+    ]
+}
+
+/// Any outcome of a call.
+pub(crate) fn any_outcome() -> impl Strategy<Value = Result<Response<'static>, Error>> {
+    prop_oneof![
+        prop::sample::select(responses()).prop_map(|(_, response)| Ok(response)),
+        prop::sample::select(errors()).prop_map(|(_, error)| Err(error)),
+        any_places().prop_map(|places| Ok(Response::Placed(places))),
+        vec(any::<u8>(), 0..300).prop_map(|bytes| Ok(Response::Bytes(bytes.into()))),
+        vec(any_text(), 0..5).prop_map(|findings| Ok(Response::Findings(findings))),
+        any_text().prop_map(|text| Err(Failure::Corrupt(text).into())),
+        (
+            any::<i64>(),
+            0..1_000_000_000u32,
+            any::<[u64; 2]>(),
+            prop::option::of(any_text())
+        )
+            .prop_map(|(secs, nanos, [inodes, bytes], holder)| {
+                let made = Timestamp { secs, nanos };
+                Ok(Response::Branches(vec![BranchInfo {
+                    made,
+                    inodes,
+                    bytes,
+                    holder,
+                    ..branch_info()
+                }]))
+            }),
+    ]
+}
