@@ -56,7 +56,7 @@ impl MemoryFile {
         let start = usize::try_from(offset).expect("a file in memory is no larger than memory");
         let end = start + bytes.len();
         if content.now.len() < end {
-            content.now.resize(end, 0);
+            set_len(&mut content.now, end);
         }
         content.now[start..end].copy_from_slice(bytes);
         content.unsynced.push((start, end));
@@ -68,7 +68,7 @@ impl MemoryFile {
         let start = usize::try_from(offset).expect("a file in memory is no larger than memory");
         let end = start + len;
         if content.synced.len() < end {
-            content.synced.resize(end, 0);
+            set_len(&mut content.synced, end);
         }
         let written = content.now[start..end].to_vec();
         content.synced[start..end].copy_from_slice(&written);
@@ -82,7 +82,7 @@ impl MemoryFile {
             synced,
             unsynced,
         } = &mut *content;
-        synced.resize(now.len(), 0);
+        set_len(synced, now.len());
         for (start, end) in unsynced.drain(..) {
             let end = end.min(now.len());
             if start < end {
@@ -98,7 +98,7 @@ impl MemoryFile {
             // What is cut off and written again reads as zeros in between, also after a power failure.
             content.unsynced.push((len, usize::MAX));
         }
-        content.now.resize(len, 0);
+        set_len(&mut content.now, len);
     }
 
     pub(super) fn damage(&self, change: impl FnOnce(&mut Vec<u8>)) {
@@ -123,7 +123,7 @@ impl MemoryFile {
             true => content.now.len(),
             false => content.synced.len(),
         };
-        left.resize(len, 0);
+        set_len(&mut left, len);
         for &(start, end) in &content.unsynced {
             let end = end.min(len).min(content.now.len());
             let mut at = start;
@@ -137,6 +137,16 @@ impl MemoryFile {
         }
         Self::durable(left)
     }
+}
+
+/// Cuts bytes, or adds zeros; room that is only reserved is fresh memory, which nobody has to fill.
+fn set_len(bytes: &mut Vec<u8>, len: usize) {
+    if len <= bytes.len() {
+        return bytes.truncate(len);
+    }
+    let mut longer = vec![0; len];
+    longer[..bytes.len()].copy_from_slice(bytes);
+    *bytes = longer;
 }
 
 /// Numbers that follow from a seed (splitmix64, Steele et al. 2014).
