@@ -84,6 +84,11 @@ impl Dispatch {
         self.guarded(|| self.filesystem.ended());
     }
 
+    /// Tells the file system that something failed that should not have.
+    pub(super) fn bug(&self) {
+        self.guarded(|| self.filesystem.bug());
+    }
+
     fn guarded(&self, call: impl FnOnce()) {
         if catch_unwind(AssertUnwindSafe(call)).is_err() {
             if !self.panicked.swap(true, Ordering::Relaxed) {

@@ -38,6 +38,8 @@ const SLOTS_FIRST: usize = 128;
 const SLOTS_MAX: usize = 8192;
 /// How many submissions a queue collects; more are submitted in between.
 const SUBMISSIONS: u32 = 64;
+/// The number of `/dev/fuse` among the files that are registered with a ring.
+const DEVICE: u32 = 0;
 /// Marks the completion of the wait for the queue's eventfd.
 const WOKEN: u64 = u64::MAX;
 
@@ -174,20 +176,18 @@ fn run(
         queue,
         go,
         slots: Vec::new(),
+        slots_max: SLOTS_MAX,
         with_requests: 0,
         memory: 0,
     };
     let begun = ring.begin();
     let _ = registered.send(begun.as_ref().map(|_| ()).map_err(|unregistered| *unregistered));
-    if let Ok(done) = begun {
-        let errno = ring.serve(done);
-        if errno != Errno::NOTCONN {
-            tracing::error!(cpu, %errno, "a ring failed");
-            // The kernel may still write to the slots.
-            std::mem::forget(Arc::clone(&ring.queue));
-        }
-    }
+    let served = begun.map_err(|_| Errno::OPNOTSUPP).map(|done| ring.serve(done));
     ring.queue.end();
+    if !served.is_ok_and(|errno| ring.is_given_back(errno)) {
+        // The kernel may still write to the slots.
+        std::mem::forget(Arc::clone(&ring.queue));
+    }
 }
 
 fn make_uring() -> Result<Uring, Errno> {
@@ -232,6 +232,8 @@ struct Ring {
     queue: Arc<Queue>,
     go: Go,
     slots: Vec<Slot>,
+    /// How many slots there may be.
+    slots_max: usize,
     /// How many slots are not with the kernel.
     with_requests: usize,
     /// How much memory the payloads may have.
@@ -251,12 +253,15 @@ impl Ring {
     }
 
     fn submit_first(&mut self) -> Result<(), Errno> {
+        let device = self.go.channel.as_fd().as_raw_fd();
+        let registered = self.uring.submitter().register_files(&[device]);
+        registered.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
         self.await_wake()?;
         self.grow(SLOTS_FIRST)?;
         self.submit(0)
     }
 
-    /// Handles requests until the mount is gone, and returns what the kernel says then (ENOTCONN).
+    /// Handles requests until that fails, which it does when the mount is gone, and returns how.
     fn serve(&mut self, mut done: Vec<Done>) -> Errno {
         let mut answers = Vec::new();
         loop {
@@ -270,24 +275,50 @@ impl Ring {
         }
     }
 
+    /// Waits, where serving ended with the end of the mount, until the kernel has given all slots back; returns whether it has.
+    fn is_given_back(&mut self, errno: Errno) -> bool {
+        if !matches!(errno, Errno::NOTCONN | Errno::CONNABORTED | Errno::CANCELED) {
+            tracing::error!(queue = self.number, %errno, "a ring failed: calls on its CPU get no answer");
+            self.go.watch.dispatch().bug();
+            return false;
+        }
+        while self.with_requests < self.slots.len() {
+            if self.submit(1).is_err() {
+                return false;
+            }
+            let back = self
+                .uring
+                .completion()
+                .filter(|done| done.user_data() != WOKEN)
+                .count();
+            self.with_requests += back;
+        }
+        true
+    }
+
+    /// Handles completions; an error says that the mount is gone.
     fn complete_all(&mut self, done: &mut Vec<Done>, answers: &mut Vec<Answer>) -> Result<(), Errno> {
         let last = done.len().saturating_sub(1);
+        let mut result = Ok(());
         for (at, done) in done.drain(..).enumerate() {
-            self.complete(done)?;
+            result = result.and(self.complete(done));
             // The answer to one request does not wait for the work on the next.
-            if at < last {
-                self.commit(answers)?;
-                self.submit(0)?;
+            if at < last && result.is_ok() {
+                result = self.commit(answers).and_then(|()| self.submit(0));
             }
         }
-        Ok(())
+        result
     }
 
     /// Sends the answers that there are, and sleeps until something happens.
     fn rest(&mut self, answers: &mut Vec<Answer>) -> Result<(), Errno> {
         self.commit(answers)?;
-        if self.with_requests > self.slots.len() / 2 && self.slots.len() < SLOTS_MAX {
-            self.grow(self.slots.len())?;
+        if self.with_requests > self.slots.len() / 2 && self.slots.len() < self.slots_max {
+            let grown = self.grow(self.slots.len());
+            grown.unwrap_or_else(|errno| {
+                tracing::warn!(queue = self.number, %errno, "a ring cannot grow: waiting calls may hold up others");
+                self.slots_max = self.slots.len();
+            });
         }
         if !self.uring.completion().is_empty() {
             return self.submit(0);
@@ -305,11 +336,11 @@ impl Ring {
             self.queue.woken();
             return self.await_wake();
         }
+        self.with_requests += 1;
         if done.result < 0 {
             return Err(Errno::from_raw_os_error(-done.result));
         }
         let at = usize::try_from(done.user_data).expect("it is the number of a slot");
-        self.with_requests += 1;
         let slot = &mut self.slots[at];
         let (space, before) = (slot.space(), slot.touched());
         let Some(arrived) = slot.take() else {
@@ -368,7 +399,7 @@ impl Ring {
             padding: [0; 6],
         };
         bytes[..size_of::<abi::RingCommand>()].copy_from_slice(command.as_bytes());
-        opcode::UringCmd80::new(types::Fd(self.go.channel.as_fd().as_raw_fd()), code).cmd(bytes)
+        opcode::UringCmd80::new(types::Fixed(DEVICE), code).cmd(bytes)
     }
 
     /// Has the next write to the queue's eventfd complete something.
