@@ -25,7 +25,7 @@ mod slot;
 
 pub use check::{Depth, Pages};
 pub use evict::Hand;
-pub use memory::Memory;
+pub use memory::{Hold, Memory};
 pub use page::Missing;
 
 use edit::{Act, Step};
@@ -160,7 +160,8 @@ impl Tree {
         fold::fold(&self.root, &mut Vec::new(), put)
     }
 
-    /// Forgets clean pages that were not read lately until `wanted` bytes are freed or no more can be; returns the bytes freed.
+    /// Forgets clean pages that were not read lately until `wanted` bytes are freed or no more can be; returns the bytes
+    /// freed. It waits while others [hold](Memory::hold) pages.
     pub fn evict(&self, hand: &mut Hand, wanted: usize) -> usize {
         evict::evict(&self.root, hand, wanted)
     }

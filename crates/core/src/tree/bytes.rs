@@ -55,8 +55,11 @@ pub(super) fn decode(bytes: &[u8], level: Option<u8>, memory: &Memory) -> Result
         Some(&BRANCH) => Body::Branch(decode_branch(bytes, memory)?),
         _ => return Err(malformed("page of a known kind and version")),
     };
-    match level {
-        Some(level) if level != body.level() => Err(malformed("level of a page")),
+    match (level, &body) {
+        (Some(level), _) if level != body.level() => Err(malformed("level of a page")),
+        (None, Body::Branch(branch)) if branch.children.len() < 2 => {
+            Err(malformed("root: it leads to one page only"))
+        }
         _ => Ok(body),
     }
 }

@@ -243,7 +243,8 @@ impl Page {
         if self.touched.swap(false, Ordering::Relaxed) {
             return Eviction::Spared;
         }
-        let Some(body) = self.body.try_write().and_then(|mut slot| slot.take()) else {
+        let take = || self.body.try_write().and_then(|mut slot| slot.take());
+        let Some(body) = self.memory.while_not_held(take) else {
             return Eviction::Impossible;
         };
         let freed = body.heap();

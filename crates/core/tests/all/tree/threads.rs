@@ -4,12 +4,21 @@ use super::shelf::{Numbers, Shelf};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use tenure_core::tree::{Depth, Hand, Memory, Missing, Tree};
 
 fn key(number: usize) -> [u8; 8] {
     number.to_be_bytes()
+}
+
+/// Ends what others do in a loop, also when a test fails meanwhile.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 fn filled(count: usize) -> Tree {
@@ -68,6 +77,36 @@ fn two_folds_at_once_agree() {
 }
 
 #[test]
+fn what_was_read_can_be_changed_while_pages_are_held() {
+    let mut shelf = Shelf::default();
+    let mut tree = filled(5_000);
+    shelf.fold(&tree);
+    let (done, rounds, shared) = (AtomicBool::new(false), AtomicUsize::new(0), tree.clone());
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                shared.evict(&mut Hand::default(), usize::MAX);
+                rounds.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let _end = End(&done);
+        let memory = tree.memory().clone();
+        for number in 0..200 {
+            let key = key(number * 7 % 5_000);
+            let _hold = memory.hold();
+            shelf.ask(|| tree.get(&key, |_| ()));
+            let before = rounds.load(Ordering::Relaxed);
+            let has_evicted = || rounds.load(Ordering::Relaxed) > before + 1;
+            (0..200)
+                .take_while(|_| !has_evicted())
+                .for_each(|_| thread::yield_now());
+            assert_eq!(tree.insert(&key, b"another"), Ok(true), "what was read is there");
+        }
+    });
+    tree.check(Depth::Digests);
+}
+
+#[test]
 fn readers_writers_and_an_evictor_share_pages() {
     let mut shelf = Shelf::default();
     let at = shelf.fold(&filled(20_000));
@@ -92,6 +131,7 @@ fn readers_writers_and_an_evictor_share_pages() {
                 tree.evict(&mut hand, 100_000);
             }
         });
+        let _end = End(&done);
         let workers = [1u64, 2].map(|seed| {
             let (mut own, tree) = (tree.clone(), &tree);
             scope.spawn(move || {
@@ -119,7 +159,6 @@ fn readers_writers_and_an_evictor_share_pages() {
             let own = worker.join().expect("no reader or writer panics");
             assert!(own.is_dirty());
         }
-        done.store(true, Ordering::Relaxed);
     });
     tree.check(Depth::Digests);
     let memory = tree.memory().clone();
