@@ -46,3 +46,63 @@ impl Kind {
         T::parsed(body).map_err(|malformed| corrupt(malformed.to_string()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use tenure_model::Seq;
+    use tenure_model::codec::{Malformed, Reader, put_varint};
+
+    #[derive(Debug, PartialEq)]
+    struct Body(Seq);
+
+    impl Codec for Body {
+        fn write(&self, out: &mut Vec<u8>) {
+            put_varint(out, self.0.0);
+        }
+
+        fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+            Ok(Self(Seq(input.varint()?)))
+        }
+    }
+
+    const KIND: Kind = Kind {
+        magic: b"TNTEST_1",
+        version: 3,
+        what: "test",
+    };
+
+    fn key() -> Key {
+        Key::parse("drives/a/b").expect("a literal key")
+    }
+
+    #[test]
+    fn a_newer_version_is_said_to_be_one() {
+        let newer = Kind { version: 4, ..KIND };
+        let failure = KIND
+            .opened::<Body>(&key(), &newer.wrapped(&Body(Seq(1))))
+            .unwrap_err();
+        let words = "corrupt: drives/a/b: it is a test of version 4, which this program cannot read: use a newer tenure";
+        assert_eq!(failure.to_string(), words);
+    }
+
+    proptest! {
+        #[test]
+        fn an_object_is_read_as_it_was_written_and_only_whole(seq: u64, change: (prop::sample::Index, u8)) {
+            let mut bytes = KIND.wrapped(&Body(Seq(seq)));
+            prop_assert_eq!(KIND.opened(&key(), &bytes), Ok(Body(Seq(seq))));
+            prop_assert!(KIND.opened::<Body>(&key(), &bytes[1..]).is_err());
+            let at = change.0.index(bytes.len());
+            if bytes[at] != change.1 {
+                bytes[at] = change.1;
+                prop_assert!(KIND.opened::<Body>(&key(), &bytes).is_err());
+            }
+        }
+
+        #[test]
+        fn no_bytes_make_the_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert!(KIND.opened::<Body>(&key(), &bytes).is_err());
+        }
+    }
+}

@@ -14,6 +14,7 @@ use crate::manifest::Manifest;
 use crate::open::{Beginning, Opening};
 use crate::replay::Segment;
 use crate::room::{Preparer, Room, Sizes, planned_len};
+use crate::seal::{self, Seal};
 use commit::Writer;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
@@ -55,7 +56,10 @@ struct Queue {
     last: Seq,
     durable: Position,
     committing: bool,
+    /// Why nothing succeeds any more.
     stopped: Option<Failure>,
+    /// Set when nothing more is accepted.
+    closed: bool,
     room: Room,
 }
 
@@ -98,6 +102,7 @@ impl Journal {
                 durable: at,
                 committing: false,
                 stopped: None,
+                closed: false,
                 room: Room::default(),
             }),
             progress: Condvar::new(),
@@ -200,6 +205,33 @@ impl Journal {
         threads::start(self)
     }
 
+    /// Makes everything durable that was accepted, accepts nothing more, and seals the epoch: the next owner need not
+    /// look for its end. An epoch of which a write failed is left for the next owner to seal.
+    pub fn close(&self) -> Result<Position, Failure> {
+        let last = {
+            let mut queue = self.queue.lock();
+            queue.closed = true;
+            queue.last
+        };
+        self.commit_through(last)?;
+        let end = self.durable();
+        let seal = Seal {
+            drive: self.claim.drive.clone(),
+            epoch: self.claim.epoch,
+            end,
+            by: self.claim.epoch,
+        };
+        seal::put(&*self.bucket, &seal)?;
+        let _preparing = self.preparer.lock();
+        loop {
+            let unused = self.queue.lock().room.advance();
+            match unused {
+                Some(unused) => self.disk.remove(&unused.key)?,
+                None => return Ok(end),
+            }
+        }
+    }
+
     fn accept_and_wake(&self, record: Vec<u8>, done: Done, reserve: Reserve) -> Result<Seq, Failure> {
         let (seq, committing) = self.accept(record, done, reserve)?;
         // Whoever commits now finds it, or wakes the thread when it stops.
@@ -224,9 +256,7 @@ impl Journal {
         };
         loop {
             let mut queue = self.queue.lock();
-            if let Some(failure) = &queue.stopped {
-                return Err(failure.clone());
-            }
+            queue.check_open()?;
             if queue.room.take(planned, reserve) {
                 queue.last = queue.last.next();
                 queue.waiting.push_back(Waiting { record, done });
@@ -244,8 +274,12 @@ impl Journal {
     /// Makes another segment, unless somebody else did so since `left` bytes were left.
     fn prepare_more(&self, planned: u64, left: u64) -> Result<(), Failure> {
         let mut preparer = self.preparer.lock();
-        if self.queue.lock().room.left() > left {
-            return Ok(());
+        {
+            let queue = self.queue.lock();
+            queue.check_open()?;
+            if queue.room.left() > left {
+                return Ok(());
+            }
         }
         let prepared = preparer.prepare(planned)?;
         self.queue.lock().room.add(prepared);
@@ -253,11 +287,24 @@ impl Journal {
     }
 }
 
+impl Queue {
+    fn check_open(&self) -> Result<(), Failure> {
+        match &self.stopped {
+            Some(failure) => Err(failure.clone()),
+            None if self.closed => Err(closed()),
+            None => Ok(()),
+        }
+    }
+}
+
+fn closed() -> Failure {
+    Failure::DidNotHappen("the journal was closed".to_owned())
+}
+
 impl Drop for Journal {
     fn drop(&mut self) {
         self.commit_signal.end();
         self.prepare_signal.end();
-        let closed = || Failure::DidNotHappen("the journal was closed".to_owned());
         for waiting in self.queue.get_mut().waiting.drain(..) {
             (waiting.done)(Err(closed()));
         }

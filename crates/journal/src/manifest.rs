@@ -76,7 +76,7 @@ impl Codec for Manifest {
 }
 
 /// What the bucket says about a drive's newest manifest.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Latest {
     /// The newest one that is whole.
     pub manifest: Option<Manifest>,
@@ -84,6 +84,8 @@ pub struct Latest {
     pub seqs: Vec<Seq>,
     /// Newer ones that are damaged: the journal must reach back behind them.
     pub damaged: Vec<Failure>,
+    /// The epoch of the oldest one, or 1: no earlier epoch has anything left to be deleted.
+    pub oldest_epoch: Epoch,
 }
 
 impl Latest {
@@ -101,15 +103,17 @@ impl Latest {
 /// Finds the newest manifest that is whole.
 pub fn latest(bucket: &dyn Bucket, drive: &DriveName) -> Result<Latest, Failure> {
     let names = bucket.children(&format!("drives/{drive}/manifests/"))?;
+    // Names come in byte order, which is number order.
     let mut latest = Latest {
+        manifest: None,
         seqs: names
             .iter()
             .filter_map(|name| parse_number(name))
             .map(Seq)
             .collect(),
-        ..Latest::default()
+        damaged: Vec::new(),
+        oldest_epoch: Epoch(1),
     };
-    latest.seqs.sort_unstable();
     for seq in latest.seqs.iter().rev() {
         match read(bucket, drive, *seq) {
             Ok(manifest) => {
@@ -119,6 +123,10 @@ pub fn latest(bucket: &dyn Bucket, drive: &DriveName) -> Result<Latest, Failure>
             Err(failure @ Failure::Corrupt(_)) => latest.damaged.push(failure),
             Err(failure) => return Err(failure),
         }
+    }
+    if let Some(oldest) = latest.seqs.first() {
+        // One that is damaged tells nothing; then every epoch is looked at.
+        latest.oldest_epoch = read(bucket, drive, *oldest).map_or(Epoch(1), |oldest| oldest.epoch);
     }
     Ok(latest)
 }

@@ -80,22 +80,23 @@ impl Opening {
 
     /// Hands over every record since the manifest in order, seals the epochs before, and gives the journal.
     pub fn replay(self, apply: Apply<'_>) -> Result<Arc<Journal>, Failure> {
-        let from = self.from();
-        let mut segments = replay::list(&*self.bucket, &self.claim.drive)?;
-        let mut at = from;
         let first = self.manifest().map_or(Epoch(1), |manifest| manifest.epoch);
-        let mut epoch = first;
+        let mut at = self.from();
+        let mut kept = Vec::new();
+        let mut epoch = self.latest.oldest_epoch.min(first);
         while epoch < self.claim.epoch {
-            let of_epoch = segments.by_epoch.get(&epoch).map_or(&[][..], Vec::as_slice);
-            at = self.drain(epoch, of_epoch, at, apply)?;
+            let found = replay::list(&*self.bucket, &self.claim.drive, epoch)?;
+            if epoch >= first {
+                at = self.drain(epoch, &found.segments, at, apply)?;
+            }
+            for key in found.unused {
+                self.disk.remove(&key)?;
+            }
+            kept.extend(found.segments);
             epoch = epoch.next();
         }
         self.check_damaged(at.seq)?;
-        for key in segments.unused.drain(..) {
-            self.disk.remove(&key)?;
-        }
-        let segments = segments.by_epoch.into_values().flatten().collect();
-        Ok(Arc::new(Journal::new(self, Beginning { at, segments })))
+        Ok(Arc::new(Journal::new(self, Beginning { at, segments: kept })))
     }
 
     /// Returns the place from which records are replayed.

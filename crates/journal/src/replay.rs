@@ -6,10 +6,9 @@
 use crate::chain::Position;
 use crate::seal::{SEALED, Seal};
 use crate::segment::{BadHeader, Frame, Header, group_len};
-use std::collections::BTreeMap;
 use tenure_model::{DriveName, Epoch, Failure, Seq};
 use tenure_store::disk::BLOCK_LEN;
-use tenure_store::key::parse_number;
+use tenure_store::key::{number_text, parse_number};
 use tenure_store::{Bucket, Disk, Key};
 
 /// Is handed every record, in order.
@@ -22,33 +21,32 @@ pub(crate) struct Segment {
     pub(crate) first: Seq,
 }
 
-/// The segments of a drive, by epoch; and files that waited to become one.
+/// What an epoch has in the journal.
 #[derive(Debug, Default)]
-pub(crate) struct Segments {
-    pub(crate) by_epoch: BTreeMap<Epoch, Vec<Segment>>,
+pub(crate) struct OfEpoch {
+    /// Its segments, in order.
+    pub(crate) segments: Vec<Segment>,
+    /// Files that waited to become one.
     pub(crate) unused: Vec<Key>,
 }
 
-/// Lists the segments of a drive.
-pub(crate) fn list(bucket: &dyn Bucket, drive: &DriveName) -> Result<Segments, Failure> {
-    let under = format!("drives/{drive}/journal/");
-    let mut segments = Segments::default();
-    for key in bucket.list(&under)? {
-        let Some((epoch, name)) = key.as_str()[under.len()..].split_once('/') else {
-            continue;
-        };
-        match (parse_number(epoch), parse_number(name)) {
-            (Some(epoch), Some(first)) => {
-                let first = Seq(first);
-                let of_epoch: &mut Vec<Segment> = segments.by_epoch.entry(Epoch(epoch)).or_default();
-                of_epoch.push(Segment { key, first });
-            }
-            _ if name != SEALED => segments.unused.push(key),
-            _ => {}
+/// Lists what an epoch has in the journal.
+pub(crate) fn list(bucket: &dyn Bucket, drive: &DriveName, epoch: Epoch) -> Result<OfEpoch, Failure> {
+    let folder = number_text(epoch.0);
+    let mut found = OfEpoch::default();
+    // Names come in byte order, which is number order.
+    for name in bucket.children(&format!("drives/{drive}/journal/{folder}/"))? {
+        let key = Key::in_drive(drive, &["journal", &folder, &name]);
+        match parse_number(&name) {
+            Some(first) => found.segments.push(Segment {
+                key,
+                first: Seq(first),
+            }),
+            None if name == SEALED => {}
+            None => found.unused.push(key),
         }
     }
-    // Keys come in byte order, which is number order.
-    Ok(segments)
+    Ok(found)
 }
 
 /// Reads one epoch's records behind `from`, and returns where they end; a sealed epoch must reach its seal's end.

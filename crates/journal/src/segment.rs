@@ -149,3 +149,55 @@ fn number32(bytes: &[u8]) -> u32 {
 fn digest(bytes: &[u8]) -> Digest {
     Digest(bytes[..32].try_into().expect("32 bytes were taken"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn position() -> impl Strategy<Value = Position> {
+        (any::<[u8; 32]>(), 0..u64::MAX).prop_map(|(chain, seq)| Position {
+            seq: Seq(seq),
+            chain: Digest(chain),
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_header_is_read_as_it_was_written(nonce: [u8; 16], epoch: u64, before in position()) {
+            let header = Header::new(nonce, Epoch(epoch), before);
+            let mut block = vec![0; BLOCK_LEN];
+            header.write(&mut block);
+            prop_assert_eq!(Header::parsed(&block), Ok(header));
+        }
+
+        #[test]
+        fn a_frame_is_read_as_it_was_written_and_only_whole(
+            salt: u32,
+            numbers: (u32, u32, u64),
+            at in position(),
+            record in prop::collection::vec(any::<u8>(), 1..300),
+            change: (prop::sample::Index, u8),
+        ) {
+            let (place, left, epoch) = numbers;
+            let frame = Frame { place, left, epoch: Epoch(epoch), at, record: &record };
+            let mut bytes = vec![0; Frame::len_of(&record) + 7];
+            prop_assert_eq!(frame.write(salt, &mut bytes).len(), 7);
+            prop_assert_eq!(Frame::parsed(salt, &bytes), Some(frame));
+            prop_assert_eq!(Frame::parsed(salt ^ 1, &bytes), None);
+            let whole = bytes.len() - 7;
+            prop_assert_eq!(Frame::parsed(salt, &bytes[..whole - 1]), None);
+            let at = change.0.index(whole);
+            if bytes[at] != change.1 {
+                bytes[at] = change.1;
+                prop_assert_eq!(Frame::parsed(salt, &bytes), None);
+            }
+        }
+
+        #[test]
+        fn no_bytes_make_the_readers_panic(salt: u32, bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert_eq!(Frame::parsed(salt, &bytes), None);
+            let _ = Header::parsed(&bytes);
+        }
+    }
+}

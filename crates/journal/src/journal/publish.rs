@@ -74,16 +74,17 @@ fn delete(journal: &Journal, mut old: Kept) -> Result<(), Failure> {
     deleted
 }
 
+/// Deletes segments before manifests: the oldest manifest tells the next owner how far back to look for them.
 fn delete_each(journal: &Journal, old: &mut Kept) -> Result<(), Failure> {
+    while let Some(segment) = old.segments.first() {
+        journal.disk.remove(&segment.key)?;
+        old.segments.remove(0);
+    }
     while let Some(seq) = old.manifests.first() {
         journal
             .bucket
             .delete(&manifest::key(&journal.claim.drive, *seq))?;
         old.manifests.remove(0);
-    }
-    while let Some(segment) = old.segments.first() {
-        journal.disk.remove(&segment.key)?;
-        old.segments.remove(0);
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Records are durable in the order in which they were accepted, and one wait for the disk serves many.
 
-use crate::world::{append, drive, open, open_as, record, records};
+use crate::world::{append, drive, manifest, open, open_as, record, records};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tenure_journal::{Position, Sizes};
@@ -306,4 +306,57 @@ fn a_callback_may_append() {
     journal.enqueue(record(1), done).unwrap();
     journal.commit_waiting();
     assert_eq!(journal.durable().seq, Seq(2));
+}
+
+#[test]
+fn a_journal_that_was_closed_is_opened_without_reading_it() {
+    let memory = MemoryBucket::new();
+    let bucket: Arc<dyn Bucket> = Arc::new(memory.clone());
+    let (journal, _) = open(&bucket).unwrap();
+    append(&journal, 1, 9).unwrap();
+    journal
+        .enqueue(record(10), Box::new(|outcome| assert!(outcome.is_ok())))
+        .unwrap();
+    journal.reserve(100_000).unwrap();
+    let end = journal.close().unwrap();
+    assert_eq!(end.seq, Seq(10), "what was accepted is durable");
+    assert!(matches!(
+        journal.append_now(record(11)),
+        Err(Failure::DidNotHappen(_))
+    ));
+    assert!(journal.reserve(1_000_000).is_err());
+    assert_eq!(journal.close(), Ok(end), "closing again changes nothing");
+    let manifest = manifest(&journal, end);
+    journal.publish(&manifest).unwrap();
+    drop(journal);
+    let names = memory.list("drives/work/journal/").unwrap();
+    assert!(
+        names.iter().all(|key| !key.as_str().contains("next")),
+        "{names:?}"
+    );
+    // With the end sealed and folded, no segment is looked at: a damaged one would be noticed.
+    for key in names.iter().filter(|key| !key.as_str().contains("sealed")) {
+        memory.damage(key, |bytes| bytes.fill(0xff));
+    }
+    let (journal, replayed) = open(&bucket).unwrap();
+    assert_eq!((journal.began(), replayed), (end, vec![]));
+}
+
+#[test]
+fn closing_a_journal_of_which_a_write_failed_seals_nothing() {
+    let bucket = Arc::new(FaultyBucket::new(memory(), Plan::none()));
+    let shared: Arc<dyn Bucket> = bucket.clone();
+    let (journal, _) = open(&shared).unwrap();
+    append(&journal, 1, 2).unwrap();
+    journal
+        .enqueue(record(3), Box::new(|outcome| assert!(outcome.is_err())))
+        .unwrap();
+    bucket.set_plan(Plan::none().on(CallKind::Write, "journal", Fault::LoseReply));
+    assert!(journal.close().is_err());
+    bucket.set_plan(Plan::none());
+    assert!(journal.close().is_err());
+    assert_eq!(tenure_journal::seal::read(&*shared, &drive(), Epoch(1)), Ok(None));
+    drop(journal);
+    let (_, replayed) = open(&shared).unwrap();
+    assert_eq!(replayed, records(1, 3));
 }

@@ -70,6 +70,8 @@ fn act(journal: &Journal, life: &mut Life) -> Result<(), Failure> {
             journal.publish(&manifest(journal, journal.durable()))?;
         }
     }
+    let end = journal.close()?;
+    assert_eq!(end.seq, Seq(life.accepted));
     Ok(())
 }
 
@@ -302,7 +304,7 @@ fn what_a_new_owner_found_survives_a_power_failure() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+    #![proptest_config(ProptestConfig::with_cases(60))]
 
     #[test]
     fn records_of_any_sizes_always_have_room(
@@ -327,5 +329,31 @@ proptest! {
         drop(journal);
         let (_, replayed) = open(&left).unwrap();
         prop_assert_eq!(replayed, all);
+    }
+
+    #[test]
+    fn no_damage_gives_other_records_or_hides_acknowledged_ones(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..5),
+        cut in prop::option::of(any::<prop::sample::Index>()),
+    ) {
+        let (memory, groups) = groups();
+        let (last, before) = groups[groups.len() - 2];
+        let end = groups[groups.len() - 1].0;
+        memory.damage(&Key::parse(SEGMENT).unwrap(), |bytes| {
+            for (at, byte) in &changes {
+                bytes[at.index(end)] = *byte;
+            }
+            if let Some(cut) = cut {
+                bytes.truncate(last + cut.index(end - last));
+            }
+        });
+        match replay(memory) {
+            Ok(replayed) => {
+                let count = replayed.len() as u64;
+                prop_assert!(count >= before, "{count} of {before} acknowledged records and more");
+                prop_assert_eq!(replayed, records(1, count));
+            }
+            Err(why) => prop_assert!(why.contains(SEGMENT), "{}", why),
+        }
     }
 }

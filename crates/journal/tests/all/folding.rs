@@ -136,6 +136,7 @@ fn a_damaged_newest_manifest_is_made_up_for_by_the_one_before() {
         manifest,
         seqs,
         damaged,
+        ..
     } = manifest::latest(&memory, &drive()).unwrap();
     assert_eq!(manifest, Some(older.clone()));
     assert_eq!(seqs, [older.at.seq, newest.at.seq]);
@@ -259,6 +260,52 @@ fn what_cannot_be_deleted_is_deleted_after_a_later_fold() {
     fold(&journal);
     assert_eq!(shared.children("drives/work/manifests/").unwrap().len(), 2);
     assert!(segments(&*shared).len() < many / 2);
+}
+
+#[test]
+fn what_a_crash_left_undeleted_is_deleted_by_a_later_owner() {
+    let memory = MemoryBucket::new();
+    let bucket = Arc::new(FaultyBucket::new(Arc::new(memory.clone()), Plan::none()));
+    let shared: Arc<dyn Bucket> = bucket.clone();
+    for number in 1..=3 {
+        let (journal, _) = open(&shared).unwrap();
+        append(&journal, number * 20 - 19, number * 20).unwrap();
+        if number == 3 {
+            // The third manifest is durable, and the process dies at the first deletion.
+            bucket.set_plan(Plan::none().on(CallKind::Delete, "journal", Fault::Halt));
+        }
+        fold(&journal);
+    }
+    let shared: Arc<dyn Bucket> = Arc::new(memory.copy());
+    let left = segments(&*shared).len();
+    for number in 61..=63 {
+        let (journal, _) = open(&shared).unwrap();
+        append(&journal, number, number).unwrap();
+        fold(&journal);
+    }
+    assert_eq!(left, 6);
+    assert!(segments(&*shared).len() <= 3, "{:?}", segments(&*shared));
+    assert_eq!(shared.children("drives/work/manifests/").unwrap().len(), 2);
+}
+
+#[test]
+fn opening_looks_only_at_epochs_since_the_oldest_manifest() {
+    let memory = MemoryBucket::new();
+    let shared: Arc<dyn Bucket> = Arc::new(memory.clone());
+    for number in 1..=30 {
+        let (journal, _) = open(&shared).unwrap();
+        append(&journal, number, number).unwrap();
+        fold(&journal);
+        journal.close().unwrap();
+    }
+    let before = memory.requests().counts();
+    drop(open(&shared).unwrap());
+    let counts = memory.requests().counts();
+    assert!(
+        counts.gets - before.gets <= 6 && counts.lists - before.lists <= 6,
+        "{before:?} {counts:?}"
+    );
+    assert_eq!(counts.writes, before.writes);
 }
 
 /// Returns the lines that are not all zeros, each with its place.

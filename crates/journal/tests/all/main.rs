@@ -6,5 +6,6 @@ mod appending;
 mod claims;
 mod crashes;
 mod folding;
+mod killed;
 mod room;
 mod world;

@@ -88,16 +88,23 @@ impl Disk for FolderDisk {
     }
 
     fn lock(&self, key: &Key, holder: &str) -> Result<Lock, OpenError> {
-        let file = self.open_in_parent(key, OFlags::empty())?;
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => return Err(held(file).into()),
-            Err(errno) => return Err(self.tree.failed("lock", key, errno).into()),
+        let failed = |errno| OpenError::from(self.tree.failed("lock", key, errno));
+        for _ in 0..TRIES_MAX {
+            let file = self.open_in_parent(key, OFlags::empty())?;
+            match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => {}
+                Err(Errno::WOULDBLOCK) => return Err(held(file).into()),
+                Err(errno) => return Err(failed(errno)),
+            }
+            // A file that was deleted before it was locked keeps nobody out.
+            if rustix::fs::fstat(&file).map_err(failed)?.st_nlink > 0 {
+                let cut = rustix::fs::ftruncate(&file, 0);
+                cut.and_then(|()| rustix::io::write(&file, holder.as_bytes()))
+                    .map_err(failed)?;
+                return Ok(Lock::new(Held { file }));
+            }
         }
-        let noted =
-            rustix::fs::ftruncate(&file, 0).and_then(|()| rustix::io::write(&file, holder.as_bytes()));
-        noted.map_err(|errno| self.tree.failed("write", key, errno))?;
-        Ok(Lock::new(Held { file }))
+        Err(failed(Errno::NOENT))
     }
 
     fn space(&self) -> Result<Space, Failure> {

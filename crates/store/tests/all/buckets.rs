@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use tenure_model::{Failure, Refusal};
 use tenure_store::faulty::{CallKind, Fault, Plan};
 use tenure_store::{Bucket, FaultyBucket, FolderBucket, Key, MemoryBucket, OpenError, Put, conformance};
@@ -298,4 +299,32 @@ fn a_power_failure_takes_only_what_was_not_synced() {
         seen.insert(bytes);
     }
     assert!(seen.len() > 10, "many outcomes are tried: {}", seen.len());
+}
+
+#[test]
+fn a_lock_whose_file_was_deleted_in_between_keeps_one_holder() {
+    let folder = tempfile::tempdir().unwrap();
+    let bucket = FolderBucket::create(folder.path()).unwrap();
+    let disk = bucket.disk().unwrap();
+    let lock = key("drives/a/lock");
+    let holders = std::sync::atomic::AtomicUsize::new(0);
+    std::thread::scope(|threads| {
+        for _ in 0..4 {
+            threads.spawn(|| {
+                let mut times = 0;
+                while times < 50 {
+                    let Ok(held) = disk.lock(&lock, "me") else {
+                        continue;
+                    };
+                    times += 1;
+                    assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0);
+                    std::thread::yield_now();
+                    holders.fetch_sub(1, Ordering::SeqCst);
+                    // Who deletes a lock holds it, and has done what it held it for.
+                    bucket.delete(&lock).unwrap();
+                    drop(held);
+                }
+            });
+        }
+    });
 }
