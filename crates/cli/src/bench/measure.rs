@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 
 use super::input::Inputs;
 use super::side::{Counters, Side};
+use super::statistics::percentile;
 
 /// What one metric was in one round on one side.
 #[derive(Debug, Clone, Default)]
@@ -89,6 +90,26 @@ impl Round<'_> {
                 ..Sample::default()
             },
         ));
+    }
+
+    /// Measures `work`, which times each of its operations itself: their median, with what all of them cost, and their
+    /// 99th percentile.
+    pub(crate) fn latencies(
+        &mut self,
+        median: &'static str,
+        p99: &'static str,
+        content: Content,
+        work: impl FnOnce(&Path) -> Result<Vec<f64>>,
+    ) -> Result<()> {
+        let mut latencies = Vec::new();
+        self.until_done(median, content, |at| {
+            latencies = work(at)?;
+            Ok(())
+        })?;
+        let (_, sample) = self.samples.last_mut().expect("it was just measured");
+        sample.seconds = percentile(&latencies, 0.50);
+        self.record(p99, percentile(&latencies, 0.99));
+        Ok(())
     }
 
     fn measure(

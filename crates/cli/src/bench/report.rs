@@ -83,12 +83,13 @@ impl Report {
             "before the sync",
             "CPU s",
             "peak MB",
+            "req / file",
             "what",
         ]);
         for outcome in &self.outcomes {
             table.add_row(self.time_row(outcome));
         }
-        for column in 1..9 {
+        for column in 1..10 {
             if let Some(column) = table.column_mut(column) {
                 column.set_cell_alignment(CellAlignment::Right);
             }
@@ -130,6 +131,9 @@ impl Report {
             } else {
                 String::new()
             },
+            outcome
+                .requests_per_file()
+                .map_or_else(String::new, |requests| format!("{requests:.2}")),
             outcome.metric.what.to_owned(),
         ]
     }

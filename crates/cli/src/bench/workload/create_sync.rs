@@ -2,13 +2,13 @@
 
 use std::fs::File;
 use std::io::Write;
+use std::path::Path;
 
 use anyhow::Result;
 
 use super::{Metric, Workload, incompressible, metric};
 use crate::bench::interrupt;
-use crate::bench::measure::{Round, Stopwatch};
-use crate::bench::statistics::percentile;
+use crate::bench::measure::{Content, Round, Stopwatch};
 
 /// Creates files of 4 KiB and syncs each.
 #[derive(Debug)]
@@ -32,22 +32,27 @@ impl Workload for CreateSync {
     fn round(&self, round: &mut Round<'_>) -> Result<()> {
         let directory = round.side.path().join("synced");
         std::fs::create_dir(&directory)?;
-        round.side.make_durable()?;
-        rustix::fs::sync();
-        let mut latencies = Vec::new();
-        for number in 0..self.files {
-            interrupt::check()?;
-            let content = incompressible(round.seed << 32 | number, 4096);
-            let path = directory.join(format!("file-{number}"));
-            let watch = Stopwatch::start();
-            let mut file = File::create_new(path)?;
-            file.write_all(&content)?;
-            file.sync_all()?;
-            drop(file);
-            latencies.push(watch.seconds());
-        }
-        round.record("create_fsync_p50", percentile(&latencies, 0.50));
-        round.record("create_fsync_p99", percentile(&latencies, 0.99));
-        Ok(())
+        let seed = round.seed;
+        let content = Content {
+            files: self.files,
+            bytes: self.files * 4096,
+        };
+        round.latencies("create_fsync_p50", "create_fsync_p99", content, |_| {
+            (0..self.files)
+                .map(|number| create(&directory.join(format!("file-{number}")), seed << 32 | number))
+                .collect()
+        })
     }
+}
+
+/// Returns how long it took to create the file `path` and to have it durable.
+fn create(path: &Path, seed: u64) -> Result<f64> {
+    interrupt::check()?;
+    let content = incompressible(seed, 4096);
+    let watch = Stopwatch::start();
+    let mut file = File::create_new(path)?;
+    file.write_all(&content)?;
+    file.sync_all()?;
+    drop(file);
+    Ok(watch.seconds())
 }

@@ -9,8 +9,7 @@ use anyhow::{Context, Result};
 
 use super::{Metric, Workload, incompressible, metric};
 use crate::bench::interrupt;
-use crate::bench::measure::{Round, Stopwatch};
-use crate::bench::statistics::percentile;
+use crate::bench::measure::{self, Round, Stopwatch};
 
 /// How many times a whole directory is listed.
 const LISTINGS: u64 = 20;
@@ -63,7 +62,7 @@ impl Workload for Operations {
     fn round(&self, round: &mut Round<'_>) -> Result<()> {
         let at = round.side.path().join("operations");
         fs::create_dir(&at)?;
-        let mut content = Content::from_seed(round.seed);
+        let mut content = Pages::from_seed(round.seed);
         let mut timed = Timed {
             at,
             count: self.count,
@@ -93,14 +92,14 @@ impl Workload for Operations {
 }
 
 /// Pages to write, no two alike: a store that keeps equal contents once must write each.
-struct Content {
+struct Pages {
     page: Vec<u8>,
     number: u64,
 }
 
-impl Content {
-    fn from_seed(seed: u64) -> Content {
-        Content {
+impl Pages {
+    fn from_seed(seed: u64) -> Pages {
+        Pages {
             page: incompressible(seed, PAGE),
             number: 0,
         }
@@ -132,18 +131,22 @@ impl Timed<'_, '_> {
         let paths: Vec<PathBuf> = (0..self.count)
             .map(|number| self.at.join(format!("{prefix}{number}")))
             .collect();
-        let mut latencies = Vec::with_capacity(paths.len());
-        for path in &paths {
-            interrupt::check()?;
-            let watch = Stopwatch::start();
-            let done = operation(path);
-            let seconds = watch.seconds();
-            done.with_context(|| format!("{median} of {}", path.display()))?;
-            latencies.push(seconds);
-        }
-        self.round.record(median, percentile(&latencies, 0.50));
-        self.round.record(p99, percentile(&latencies, 0.99));
-        Ok(())
+        let content = measure::Content {
+            files: self.count,
+            bytes: 0,
+        };
+        self.round.latencies(median, p99, content, |_| {
+            let mut latencies = Vec::with_capacity(paths.len());
+            for path in &paths {
+                interrupt::check()?;
+                let watch = Stopwatch::start();
+                let done = operation(path);
+                let seconds = watch.seconds();
+                done.with_context(|| path.display().to_string())?;
+                latencies.push(seconds);
+            }
+            Ok(latencies)
+        })
     }
 
     fn look_up(&mut self) -> Result<()> {
@@ -160,7 +163,7 @@ impl Timed<'_, '_> {
         })
     }
 
-    fn write(&mut self, content: &mut Content) -> Result<()> {
+    fn write(&mut self, content: &mut Pages) -> Result<()> {
         let file = OpenOptions::new()
             .write(true)
             .create_new(true)
