@@ -171,6 +171,10 @@ impl Owner<Branch> for Drive {
         self.inner.open_session(who)
     }
 
+    fn renew(&self, session: SessionId) -> Result<(), Error> {
+        self.inner.with(|live| live.known(session).map(drop))
+    }
+
     fn close(&self, session: SessionId) -> Result<(), Error> {
         self.inner.close_session(session)
     }

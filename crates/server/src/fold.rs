@@ -178,3 +178,28 @@ impl Codec for RowPacks {
 pub(crate) fn not_a_state(error: &Malformed) -> Failure {
     Failure::Corrupt(format!("the drive's own state: {error}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_packs_of_the_rows_are_written_as_ever() {
+        let packs = RowPacks(vec![
+            PackName {
+                number: PackNumber(1 << 24 | 2),
+                tag: [1; 8],
+            },
+            PackName {
+                number: PackNumber(2 << 24 | 1),
+                tag: [0xfe; 8],
+            },
+        ]);
+        let bytes = packs.written();
+        let golden = include_str!("../tests/golden/row_packs.hex");
+        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hex, golden.trim());
+        assert_eq!(RowPacks::parsed(&bytes), Ok(packs));
+        assert!((0..bytes.len()).all(|len| RowPacks::parsed(&bytes[..len]).is_err()));
+    }
+}

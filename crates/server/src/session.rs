@@ -11,6 +11,9 @@ use std::time::Duration;
 use tenure_model::{BranchId, Epoch, Record, Refusal, SessionId};
 use tenure_wire::{Error, Opened, Who};
 
+/// Times `session_ttl` after which a silent session ends also when nobody needs what it holds.
+const SILENCE_MAX: u32 = 60;
+
 /// Sessions of earlier epochs that have not spoken to this owner yet, and since when it has waited for them.
 #[derive(Debug, Default)]
 pub(crate) struct Silent(pub(crate) BTreeMap<SessionId, Duration>);
@@ -21,6 +24,16 @@ impl Silent {
         if !self.0.is_empty() {
             self.0.remove(&session);
         }
+    }
+
+    /// Returns the sessions that are not waited for any more, whoever needs what they hold.
+    fn given_up(&self, now: Duration, session_ttl: Duration) -> Vec<SessionId> {
+        let bound = session_ttl * SILENCE_MAX;
+        self.0
+            .keys()
+            .copied()
+            .filter(|session| self.is_over(*session, now, bound))
+            .collect()
     }
 
     /// Tells whether a session has been silent for so long that it may lose what another needs.
@@ -41,6 +54,7 @@ pub(crate) fn words(who: &Who) -> String {
 
 impl Inner {
     pub(crate) fn open_session(&self, who: &Who) -> Result<Opened, Error> {
+        self.end_silent_sessions()?;
         let time = self.options.clock.now();
         let session = self.with(|live| {
             live.sessions += 1;
@@ -95,6 +109,14 @@ impl Inner {
             }
         }
         Ok(())
+    }
+
+    /// Ends sessions that have not come back for so long that nobody waits for them.
+    fn end_silent_sessions(&self) -> Result<(), Error> {
+        let now = self.options.clock.elapsed();
+        let over = self.with(|live| Ok(live.silent.given_up(now, self.options.session_ttl)))?;
+        over.into_iter()
+            .try_for_each(|session| self.close_session(session))
     }
 
     /// Ends every session of this process, when the drive is closed.

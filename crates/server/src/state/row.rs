@@ -237,11 +237,7 @@ impl Codec for Session {
     fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
         Ok(Self {
             who: input.text()?.to_owned(),
-            hosted: match input.byte()? {
-                0 => false,
-                1 => true,
-                _ => return Err(malformed("session")),
-            },
+            hosted: input.flag()?,
             opened: Timestamp::read(input)?,
             inos: input.list()?,
         })
@@ -266,3 +262,6 @@ impl Codec for Pack {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

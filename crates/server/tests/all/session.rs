@@ -171,3 +171,33 @@ fn drives_are_listed_and_deleted_but_not_while_somebody_has_them_open() {
     drive.open(&who("ada", true)).unwrap();
     drive.delete_branch(&branch_name("main")).unwrap_err();
 }
+
+#[test]
+fn a_session_that_never_comes_back_is_ended_after_a_while() {
+    let bucket = MemoryBucket::new();
+    let drive = create(&bucket);
+    Holder::remote(&drive, "main");
+    let bucket = bucket.copy();
+    let clock = Arc::<StillClock>::default();
+    let drive = Drive::open(Arc::new(bucket), &drive_name(), options(&clock)).unwrap();
+    let holder = || drive.branches().unwrap().remove(0).holder;
+    clock.pass(Duration::from_secs(299));
+    drive.open(&who("ada", true)).unwrap();
+    assert!(holder().is_some(), "nobody needs the branch");
+    clock.pass(Duration::from_secs(2));
+    drive.open(&who("ada", true)).unwrap();
+    assert_eq!(holder(), None);
+}
+
+#[test]
+fn a_session_that_comes_back_to_the_next_owner_keeps_what_it_holds() {
+    let bucket = MemoryBucket::new();
+    let drive = create(&bucket);
+    let remote = Holder::remote(&drive, "main");
+    let clock = Arc::<StillClock>::default();
+    let drive = Drive::open(Arc::new(bucket.copy()), &drive_name(), options(&clock)).unwrap();
+    drive.renew(remote.session).unwrap();
+    assert_eq!(drive.renew(remote.session.next()), Err(Refusal::Stale.into()));
+    clock.pass(Duration::from_secs(3600));
+    assert!(says(Holder::new(&drive, "main", Access::Exclusive, true).map(drop)).contains("holds it"));
+}

@@ -1,0 +1,146 @@
+//! The bytes of every row, as they were written first. A file under `tests/golden/` is added and never changed.
+
+use super::*;
+use std::fmt::Debug;
+use std::path::PathBuf;
+
+const NOON: Timestamp = Timestamp {
+    secs: 1_795_867_200,
+    nanos: 999_999_999,
+};
+
+fn digest(first: u8) -> Digest {
+    Digest(std::array::from_fn(|at| first.wrapping_add(at as u8)))
+}
+
+/// Holds a row and its key against the golden file: a line with the key, a line with the row.
+fn golden<T: Codec + PartialEq + Debug>(name: &str, key: &[u8], row: &T) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(format!("{name}.hex"));
+    let text = std::fs::read_to_string(&path).expect("the golden file is there");
+    let lines: Vec<Vec<u8>> = text.lines().map(bytes).collect();
+    assert_eq!(lines.len(), 2, "{name} is a key and a row");
+    assert_eq!(key, lines[0], "the key of {name}");
+    assert_eq!(row.written(), lines[1], "{name} is written as ever");
+    assert_eq!(T::parsed(&lines[1]).as_ref(), Ok(row), "{name} is read as ever");
+    for len in 0..lines[1].len() {
+        assert!(
+            T::parsed(&lines[1][..len]).is_err(),
+            "{name} cut to {len} bytes is refused"
+        );
+    }
+}
+
+fn bytes(hex: &str) -> Vec<u8> {
+    let digits: Vec<u32> = hex
+        .chars()
+        .map(|digit| digit.to_digit(16).expect("a hex digit"))
+        .collect();
+    digits
+        .chunks_exact(2)
+        .map(|pair| (pair[0] << 4 | pair[1]) as u8)
+        .collect()
+}
+
+fn branch() -> Line {
+    Line {
+        name: "main".into(),
+        kind: LineKind::Branch,
+        from: String::new(),
+        made: NOON,
+        root: None,
+        totals: Totals { inodes: 1, bytes: 0 },
+    }
+}
+
+#[test]
+fn rows_are_written_as_ever() {
+    let head = Head {
+        hash_key: [7; 16],
+        next_line: BranchId(300),
+        next_ino: Ino(1 << 40),
+        made: NOON,
+    };
+    golden("head", &head_key(), &head);
+    golden("line_branch", &line_key(BranchId(1)), &branch());
+    let checkpoint = Line {
+        name: "good".into(),
+        kind: LineKind::Checkpoint {
+            message: "it works".into(),
+        },
+        from: "branch main".into(),
+        root: Some(Address {
+            pack: PackNumber(1 << 24 | 2),
+            digest: digest(0x10),
+        }),
+        totals: Totals {
+            inodes: 1_000_000,
+            bytes: 1 << 40,
+        },
+        ..branch()
+    };
+    golden("line_checkpoint", &line_key(BranchId(300)), &checkpoint);
+    golden("name", &name_key("main"), &1u64);
+    let grant = Grant {
+        session: SessionId(1 << 24 | 1),
+        number: 300,
+        digest: digest(0x20),
+    };
+    golden("grant", &grant_key(BranchId(1)), &grant);
+    let lent = |next, end| {
+        Lent(InoRange {
+            next: Ino(next),
+            end: Ino(end),
+        })
+    };
+    let session = Session {
+        who: "ada on box-1 (process 42, mount at /work)".into(),
+        hosted: true,
+        opened: NOON,
+        inos: vec![lent(16, 1 << 20 | 16), lent(1 << 30, 1 << 31)],
+    };
+    golden("session", &session_key(SessionId(1 << 24 | 1)), &session);
+    let pack = Pack {
+        tag: [1, 2, 3, 4, 5, 6, 7, 8],
+    };
+    golden("pack", &pack_key(PackNumber(1 << 24 | 2)), &pack);
+}
+
+#[test]
+fn rows_of_a_later_version_are_refused() {
+    let head = Head {
+        hash_key: [7; 16],
+        next_line: BranchId(2),
+        next_ino: Ino(16),
+        made: NOON,
+    };
+    let mut bytes = head.written();
+    bytes[0] += 1;
+    let refused = Head::parsed(&bytes).expect_err("the version is another");
+    assert!(refused.to_string().contains("another version"), "{refused}");
+}
+
+#[test]
+fn keys_of_one_kind_are_adjacent_and_in_order() {
+    let keys = [
+        head_key().to_vec(),
+        line_key(BranchId(1)).to_vec(),
+        line_key(BranchId(256)).to_vec(),
+        name_key("a"),
+        name_key("main"),
+        grant_key(BranchId(0)).to_vec(),
+        session_key(SessionId(0)).to_vec(),
+        pack_key(PackNumber(u64::MAX)).to_vec(),
+    ];
+    assert!(keys.is_sorted());
+    for ((from, to), key) in [
+        (LINES, &keys[1]),
+        (GRANTS, &keys[5]),
+        (SESSIONS, &keys[6]),
+        (PACKS, &keys[7]),
+    ] {
+        assert!(from <= &key[..] && &key[..] < to);
+    }
+    assert_eq!(number_of(&keys[2]), 256);
+}
