@@ -119,6 +119,20 @@ fn read_all(tree: &Tree, order: &[usize]) {
             black_box(tree.get(&name, |value| value[0])).expect("nothing is out of memory");
         }
     });
+    let half = |order: &[usize], what| {
+        let mut name = Vec::new();
+        timed(what, order.len(), || {
+            for &number in order {
+                key(number, &mut name);
+                black_box(tree.get(&name, |value| value[0])).expect("nothing is out of memory");
+            }
+        });
+    };
+    std::thread::scope(|scope| {
+        let (one, two) = order.split_at(COUNT / 2);
+        scope.spawn(move || half(one, "get, random, one of two threads"));
+        scope.spawn(move || half(two, "get, random, the other"));
+    });
     timed("floor, random", COUNT, || {
         for &number in order {
             key(number, &mut name);
