@@ -360,3 +360,20 @@ fn closing_a_journal_of_which_a_write_failed_seals_nothing() {
     let (_, replayed) = open(&shared).unwrap();
     assert_eq!(replayed, records(1, 3));
 }
+
+#[test]
+fn a_callback_that_panics_leaves_a_journal_that_has_stopped() {
+    let bucket = memory();
+    let (journal, _) = open(&bucket).unwrap();
+    append(&journal, 1, 1).unwrap();
+    journal
+        .enqueue(record(2), Box::new(|_| panic!("a bug of the caller")))
+        .unwrap();
+    let committed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| journal.commit_waiting()));
+    assert!(committed.is_err());
+    assert!(journal.append_now(record(3)).is_err());
+    assert!(journal.commit_through(Seq(2)).is_err(), "nobody waits for ever");
+    drop(journal);
+    let (_, replayed) = open(&bucket).unwrap();
+    assert_eq!(replayed, records(1, 2));
+}
