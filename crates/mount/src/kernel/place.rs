@@ -60,7 +60,7 @@ impl Place {
         if mounted(&path).is_some_and(|mounted| mounted.kind.starts_with("fuse")) {
             return Err(
                 match rustix::fs::statx(CWD, &path, AtFlags::STATX_FORCE_SYNC, StatxFlags::MODE) {
-                    Err(Errno::NOTCONN) => MountError::Stale(path),
+                    Err(Errno::NOTCONN | Errno::CONNABORTED | Errno::CANCELED) => MountError::Stale(path),
                     _ => MountError::Busy(path),
                 },
             );

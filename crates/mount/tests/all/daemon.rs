@@ -8,13 +8,15 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 
 use tempfile::TempDir;
-use tenure_mount::kernel::{MountError, Options, Session, Unmount, unmount};
+use tenure_mount::kernel::{MountError, Options, Session, Transport, Unmount, unmount};
 
-use crate::memory::Memory;
-use crate::mounted::{has_fuse, mounts};
+use crate::memory::{Memory, WAITS};
+use crate::mounted::{has_fuse, mounts, transports};
 
 /// Names the mount point to the process that is to serve it.
 const SERVE: &str = "TENURE_TEST_SERVE";
+/// Is set where that process is to use io_uring.
+const BY_RING: &str = "TENURE_TEST_BY_RING";
 /// The test that such a process runs.
 const ARGUMENTS: [&str; 3] = [
     "--exact",
@@ -28,7 +30,16 @@ fn serves_the_directory_that_it_is_told_to() {
     let Some(dir) = std::env::var_os(SERVE) else {
         return;
     };
-    match Session::mount(&Options::default(), Path::new(&dir), Arc::new(Memory::default())) {
+    let transport = if std::env::var_os(BY_RING).is_some() {
+        Transport::Ring
+    } else {
+        Transport::Device
+    };
+    let options = Options {
+        transport,
+        ..Options::default()
+    };
+    match Session::mount(&options, Path::new(&dir), Arc::new(Memory::default())) {
         Ok(session) => {
             println!("\nmounted");
             // Whoever closes the input wants the daemon to unmount by itself.
@@ -64,23 +75,38 @@ fn said(lines: &mut Lines<BufReader<ChildStdout>>) -> String {
 
 #[test]
 fn a_killed_daemon_leaves_enotconn_and_can_be_unmounted_and_mounted_again() {
-    if !has_fuse() {
-        return;
+    for transport in transports() {
+        let dir = TempDir::new().unwrap();
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        if transport == Transport::Ring {
+            command.env(BY_RING, "1");
+        }
+        let (mut child, mut lines) = start(&mut command, dir.path());
+        assert_eq!(said(&mut lines), "mounted");
+        fs::write(dir.path().join("f"), b"x").unwrap();
+        // One call waits in the daemon when that is killed.
+        let mut waiting = Command::new("stat");
+        waiting.arg(dir.path().join(WAITS)).stderr(Stdio::piped());
+        let mut waiting = waiting.spawn().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(waiting.wait().unwrap().code(), Some(1));
+        // Rings are taken down a moment after their process; calls made until then fail in other ways.
+        let mut errors =
+            std::iter::repeat_with(|| fs::read_dir(dir.path()).unwrap_err().raw_os_error().unwrap());
+        let error = errors.find(|error| ![libc::ECONNABORTED, libc::ECANCELED].contains(error));
+        assert_eq!(error, Some(libc::ENOTCONN));
+        let options = Options {
+            transport,
+            ..Options::default()
+        };
+        let again = Session::mount(&options, dir.path(), Arc::new(Memory::default()));
+        assert!(matches!(again, Err(MountError::Stale(_))), "{again:?}");
+        unmount(dir.path(), Unmount::Detach).unwrap();
+        let session = Session::mount(&options, dir.path(), Arc::new(Memory::default())).unwrap();
+        session.unmount(Unmount::Detach).unwrap();
+        session.join();
     }
-    let dir = TempDir::new().unwrap();
-    let (mut child, mut lines) = start(&mut Command::new(std::env::current_exe().unwrap()), dir.path());
-    assert_eq!(said(&mut lines), "mounted");
-    fs::write(dir.path().join("f"), b"x").unwrap();
-    child.kill().unwrap();
-    child.wait().unwrap();
-    let error = fs::read_dir(dir.path()).unwrap_err();
-    assert_eq!(error.raw_os_error(), Some(libc::ENOTCONN));
-    let again = Session::mount(&Options::default(), dir.path(), Arc::new(Memory::default()));
-    assert!(matches!(again, Err(MountError::Stale(_))), "{again:?}");
-    unmount(dir.path(), Unmount::Detach).unwrap();
-    let session = Session::mount(&Options::default(), dir.path(), Arc::new(Memory::default())).unwrap();
-    session.unmount(Unmount::Idle).unwrap();
-    session.join();
 }
 
 /// Becomes a user without rights, in a view of the machine where everybody may open the device.

@@ -58,19 +58,22 @@ impl Drop for Mount {
     }
 }
 
-/// Returns a mount for each way in which this machine lets requests come, to run a test with one after the other.
+/// Returns the ways in which this machine lets requests come; says which it does not.
+pub(crate) fn transports() -> Vec<Transport> {
+    if !has_fuse() {
+        return vec![];
+    }
+    let rings = fs::read_to_string("/sys/module/fuse/parameters/enable_uring");
+    if rings.is_ok_and(|on| on.starts_with('Y')) {
+        return vec![Transport::Device, Transport::Ring];
+    }
+    println!("skipped for io_uring: enable_uring is off");
+    vec![Transport::Device]
+}
+
+/// Returns a mount for each of them, to run a test with one after the other.
 pub(crate) fn mounts() -> impl Iterator<Item = Mount> {
-    let transports = if !has_fuse() {
-        vec![]
-    } else if fs::read_to_string("/sys/module/fuse/parameters/enable_uring")
-        .is_ok_and(|on| on.starts_with('Y'))
-    {
-        vec![Transport::Device, Transport::Ring]
-    } else {
-        println!("skipped for io_uring: enable_uring is off");
-        vec![Transport::Device]
-    };
-    transports.into_iter().map(|transport| {
+    transports().into_iter().map(|transport| {
         let mount = Mount::with(&Options {
             transport,
             ..Options::default()
