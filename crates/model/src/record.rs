@@ -38,7 +38,8 @@ pub enum Record {
         /// Its number.
         session: SessionId,
     },
-    /// A branch is lent whole to a session, with inode numbers for what it creates.
+    /// A branch is lent whole to a session, with inode numbers for what it creates; inodes without an entry are
+    /// dropped, because nobody can have one open.
     Granted {
         /// To whom.
         session: SessionId,

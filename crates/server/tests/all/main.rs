@@ -8,6 +8,7 @@ mod crash;
 mod damage;
 mod fold;
 mod fork;
+mod history;
 mod room;
 mod scenario;
 mod session;
