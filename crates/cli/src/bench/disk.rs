@@ -204,7 +204,10 @@ fn refuse_unless_possible(scratch: &Path, size: u64) -> Result<()> {
 fn write_zeros(path: &Path, size: u64, progress: Progress) -> Result<()> {
     let zeros = vec![0; 4 << 20];
     let mut file = fs::File::create_new(path).with_context(|| format!("cannot make {}", path.display()))?;
-    let bar = progress.bytes(&format!("writing {}", path.display()), size);
+    let bar = progress.bytes(
+        &format!("writing {}", path.file_name().unwrap_or_default().display()),
+        size,
+    );
     let mut left = size;
     while left > 0 {
         interrupt::check()?;

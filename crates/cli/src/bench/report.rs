@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::result::Outcome;
 use super::statistics::{Bounded, Spread};
 use super::target::DiskSpeed;
+use super::workload::Metric;
 
 /// A whole run.
 #[derive(Debug)]
@@ -41,6 +42,10 @@ impl Report {
         let targets = self.targets();
         if targets.row_count() > 0 {
             text.push_str(&format!("\n\nTargets\n{targets}"));
+        }
+        text.push('\n');
+        for Metric { name, what } in self.outcomes.iter().map(|outcome| outcome.metric) {
+            text.push_str(&format!("\n{name:21} {what}"));
         }
         if let Some(idle) = self.idle {
             text.push_str(&format!(
@@ -84,7 +89,6 @@ impl Report {
             "CPU s",
             "peak MB",
             "req / file",
-            "what",
         ]);
         for outcome in &self.outcomes {
             table.add_row(self.time_row(outcome));
@@ -134,7 +138,6 @@ impl Report {
             outcome
                 .requests_per_file()
                 .map_or_else(String::new, |requests| format!("{requests:.2}")),
-            outcome.metric.what.to_owned(),
         ]
     }
 
@@ -285,7 +288,6 @@ fn number(value: f64) -> String {
 mod tests {
     use super::*;
     use crate::bench::measure::{Content, Cost, Sample};
-    use crate::bench::workload::Metric;
 
     fn report() -> Report {
         let sample = |seconds| {
