@@ -1,3 +1,16 @@
 //! How we know that it is right: one world per seed, and the protocol model.
+//!
+//! A [`world`] is a drive, a client that holds a branch, a disk that fails and a clock that is moved, all driven by one
+//! seed on one thread. The [`workload`] chooses what happens, [`fault`] what goes wrong, and [`check`] holds what is seen
+//! against what was promised. The three do not know each other. [`model`] is the protocol, small enough to try everything.
 
 pub mod model;
+
+pub mod clock;
+mod random;
+mod trace;
+
+pub mod check;
+pub mod fault;
+pub mod workload;
+pub mod world;

@@ -1,0 +1,194 @@
+//! An owner with a fault of ours in it: it acknowledges, orders or parts batches as no owner may.
+
+use super::Plant;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tenure_core::Branch;
+use tenure_model::codec::{Codec, Reader};
+use tenure_model::record::Source;
+use tenure_model::{
+    Address, Batch, BranchId, BranchName, CheckpointName, Digest, Ino, InoRange, Op, SessionId,
+};
+use tenure_wire::{
+    Access, BranchInfo, Chunk, Created, Done, Error, Lent, Opened, Owner, Placed, Room, Shipped, Status, Who,
+};
+
+/// Told by whoever syncs, so that a fault can wait for batches that nobody waits for.
+pub(crate) type Syncing = Arc<AtomicBool>;
+
+/// An owner that is not to be trusted.
+pub(crate) struct Planted {
+    inner: Arc<dyn Owner<Branch>>,
+    plant: Plant,
+    syncing: Syncing,
+    held: Mutex<Held>,
+}
+
+#[derive(Default)]
+struct Held {
+    batch: Option<(Batch, Option<Branch>)>,
+    /// Ops that belong into a batch that has gone.
+    ops: Vec<u8>,
+}
+
+impl Planted {
+    pub(crate) fn new(inner: Arc<dyn Owner<Branch>>, plant: Plant, syncing: Syncing) -> Self {
+        Self {
+            inner,
+            plant,
+            syncing,
+            held: Mutex::default(),
+        }
+    }
+
+    /// Hands on what was acknowledged already.
+    fn honest(&self) -> &dyn Owner<Branch> {
+        if let Some((batch, after)) = self.held.lock().batch.take() {
+            self.inner.ship(batch, after, Box::new(drop));
+        }
+        &*self.inner
+    }
+}
+
+fn ops_of(bytes: &[u8]) -> Vec<Op> {
+    let mut reader = Reader::new(bytes);
+    let mut ops = Vec::new();
+    while !reader.is_empty() {
+        ops.push(Op::read(&mut reader).expect("a client ships ops"));
+    }
+    ops
+}
+
+fn bytes_of(ops: &[Op]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    ops.iter().for_each(|op| op.write(&mut bytes));
+    bytes
+}
+
+/// Returns the file whose bytes an op changes.
+fn file_of(op: &Op) -> Option<Ino> {
+    if let Op::Write { ino, .. } | Op::Punch { ino, .. } = op {
+        return Some(*ino);
+    }
+    match op {
+        Op::SetAttr { ino, change, .. } if change.size.is_some() => Some(*ino),
+        _ => None,
+    }
+}
+
+/// Lets the first two neighbours that change one file change it in the other order.
+fn misorder(ops: &mut [Op]) {
+    let places: Vec<_> = (0..ops.len()).filter(|at| file_of(&ops[*at]).is_some()).collect();
+    for (place, one) in places.iter().enumerate() {
+        let same = |other: &&usize| file_of(&ops[**other]) == file_of(&ops[*one]);
+        if let Some(other) = places[place + 1..].iter().find(same) {
+            return ops.swap(*one, *other);
+        }
+    }
+}
+
+/// Takes the writes out of a batch that also names files, where nothing else depends on them.
+fn part_names_from_bytes(ops: Vec<Op>) -> (Vec<Op>, Vec<Op>) {
+    let is_write = |op: &Op| matches!(op, Op::Write { .. });
+    let names = ops
+        .iter()
+        .any(|op| matches!(op, Op::Rename { .. } | Op::Link { .. }));
+    let depends = |op: &Op| matches!(op, Op::Drop { .. } | Op::Copy { .. }) || !is_write(op) && file_of(op).is_some();
+    if !names || ops.iter().any(depends) {
+        return (ops, Vec::new());
+    }
+    ops.into_iter().partition(|op| !is_write(op))
+}
+
+impl Owner<Branch> for Planted {
+    fn open(&self, who: &Who) -> Result<Opened, Error> {
+        self.honest().open(who)
+    }
+
+    fn close(&self, session: SessionId) -> Result<(), Error> {
+        self.honest().close(session)
+    }
+
+    fn lend(&self, session: SessionId, name: &str, access: Access) -> Result<Lent<Branch>, Error> {
+        self.honest().lend(session, name, access)
+    }
+
+    fn lend_inos(&self, session: SessionId) -> Result<InoRange, Error> {
+        self.honest().lend_inos(session)
+    }
+
+    fn give_back(&self, session: SessionId, branch: BranchId) -> Result<(), Error> {
+        self.honest().give_back(session, branch)
+    }
+
+    fn place(&self, session: SessionId, chunks: &[Chunk<'_>]) -> Result<Vec<Placed>, Error> {
+        self.inner.place(session, chunks)
+    }
+
+    fn ship(&self, mut batch: Batch, after: Option<Branch>, done: Done<Shipped>) {
+        let mut ops = ops_of(&batch.ops);
+        match self.plant {
+            Plant::SkipsSyncs => {}
+            Plant::AcknowledgesEarly => {
+                let digest = Digest::of(&batch.written());
+                self.honest();
+                self.held.lock().batch = Some((batch, after));
+                return done(Ok(Shipped { digest }));
+            }
+            Plant::Misorders => misorder(&mut ops),
+            Plant::NamesBeforeBytes => {
+                let mut late = ops_of(&std::mem::take(&mut self.held.lock().ops));
+                late.append(&mut ops);
+                ops = late;
+                if !self.syncing.load(Ordering::Relaxed) {
+                    let (now, late) = part_names_from_bytes(ops);
+                    self.held.lock().ops = bytes_of(&late);
+                    ops = now;
+                }
+            }
+        }
+        batch.ops = bytes_of(&ops);
+        self.inner.ship(batch, after, done);
+    }
+
+    fn page(&self, at: Address) -> Result<Vec<u8>, Error> {
+        self.inner.page(at)
+    }
+
+    fn read(&self, at: Address, start: u32, out: &mut [u8]) -> Result<(), Error> {
+        self.inner.read(at, start, out)
+    }
+
+    fn room(&self) -> Result<Room, Error> {
+        self.inner.room()
+    }
+
+    fn fork(&self, from: &Source, name: &BranchName) -> Result<Created, Error> {
+        self.honest().fork(from, name)
+    }
+
+    fn checkpoint(&self, branch: &BranchName, name: &CheckpointName, message: &str) -> Result<Created, Error> {
+        self.honest().checkpoint(branch, name, message)
+    }
+
+    fn delete_branch(&self, name: &BranchName) -> Result<(), Error> {
+        self.honest().delete_branch(name)
+    }
+
+    fn branches(&self) -> Result<Vec<BranchInfo>, Error> {
+        self.honest().branches()
+    }
+
+    fn status(&self) -> Result<Status, Error> {
+        self.inner.status()
+    }
+
+    fn fold(&self) -> Result<(), Error> {
+        self.honest().fold()
+    }
+
+    fn check(&self, deep: bool) -> Result<Vec<String>, Error> {
+        self.honest().check(deep)
+    }
+}

@@ -1,0 +1,121 @@
+//! The simulator's command: lets worlds happen by their seeds, and prints what broke and how to see it again.
+
+use clap::Parser;
+use std::process::ExitCode;
+use std::time::Duration;
+use tenure_sim::workload::Profile;
+use tenure_sim::world::{Counts, Options, Report, run};
+
+/// Lets worlds happen: a drive, a client and a disk that fails, all from one seed.
+#[derive(Parser)]
+#[command(name = "tenure-sim", after_help = "Examples:\n  tenure-sim --seeds 1..1000\n  tenure-sim --seed 42 --trace\n  tenure-sim --commit \"$(git rev-parse HEAD)\" --count 200\n  tenure-sim --for 60")]
+struct Arguments {
+    /// One seed; it is run twice, to see that it does the same.
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Seeds from one up to, and without, another.
+    #[arg(long, value_name = "FROM..TO", value_parser = seed_range)]
+    seeds: Option<std::ops::Range<u64>>,
+    /// Seeds that a commit's hash chooses.
+    #[arg(long, value_name = "HASH", value_parser = seed_of_commit)]
+    commit: Option<u64>,
+    /// How many seeds.
+    #[arg(long, value_name = "N")]
+    count: Option<u64>,
+    /// Ends after so many seconds, though there may be more seeds.
+    #[arg(long = "for", value_name = "SECONDS")]
+    seconds: Option<u64>,
+    /// Prints every event.
+    #[arg(long)]
+    trace: bool,
+    /// Only worlds of this kind: small-files, database, savers, big-files, deep-trees or mixed.
+    #[arg(long, value_parser = profile)]
+    profile: Option<Profile>,
+}
+
+fn seed_range(text: &str) -> Result<std::ops::Range<u64>, String> {
+    let (from, to) = text.split_once("..").ok_or("it is written FROM..TO")?;
+    let number = |text: &str| text.parse().map_err(|_| format!("{text:?} is not a number"));
+    Ok(number(from)?..number(to)?)
+}
+
+fn seed_of_commit(text: &str) -> Result<u64, String> {
+    let first = text.get(..12).ok_or("a commit's hash has 12 digits at least")?;
+    u64::from_str_radix(first, 16).map_err(|_| format!("{text:?} is not a commit's hash"))
+}
+
+fn profile(text: &str) -> Result<Profile, String> {
+    let name = |profile: &Profile| {
+        let name = format!("{profile:?}");
+        let parts = name.chars().flat_map(|c| {
+            let dash = c.is_uppercase().then_some('-');
+            dash.into_iter().chain(c.to_lowercase())
+        });
+        parts.skip(1).collect::<String>()
+    };
+    let found = Profile::ALL.into_iter().find(|profile| name(profile) == text);
+    found.ok_or_else(|| format!("the kinds are {}", Profile::ALL.map(|profile| name(&profile)).join(", ")))
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let options = Options {
+        profile: arguments.profile,
+        is_printed: arguments.trace,
+        ..Options::default()
+    };
+    let seeds = if let Some(seed) = arguments.seed {
+        seed..seed + 1
+    } else if let Some(seeds) = arguments.seeds.clone() {
+        seeds
+    } else {
+        let from = arguments.commit.unwrap_or(1);
+        from..from.saturating_add(arguments.count.unwrap_or(u64::MAX >> 1))
+    };
+    let end = arguments.seconds.map(Duration::from_secs);
+    let began = now();
+    let (mut worlds, mut counts) = (0, Counts::default());
+    for seed in seeds {
+        if end.is_some_and(|end| now().saturating_sub(began) >= end) {
+            break;
+        }
+        let report = run(seed, &options);
+        worlds += 1;
+        counts.add(report.counts);
+        if report.broken.is_some() {
+            tell(&report, &arguments);
+            return ExitCode::FAILURE;
+        }
+        // The first is run again, so that every run of the command sees whether worlds repeat.
+        let quiet = Options {
+            is_printed: false,
+            ..options
+        };
+        if worlds == 1 && run(seed, &quiet).trace != report.trace {
+            println!("seed {seed}: the same seed gave another trace");
+            return ExitCode::FAILURE;
+        }
+    }
+    println!(
+        "{worlds} worlds: {} steps, {} syncs, {} crashes, {} failures; every promise was kept",
+        counts.steps, counts.syncs, counts.crashes, counts.failures
+    );
+    ExitCode::SUCCESS
+}
+
+fn tell(report: &Report, arguments: &Arguments) {
+    let broken = report.broken.as_ref().expect("only what is broken is told");
+    for event in &report.last {
+        println!("{event}");
+    }
+    println!("seed {} ({:?}): {}", report.seed, report.profile, broken.0);
+    let profile = arguments.profile.map_or(String::new(), |_| format!(" --profile {:?}", report.profile));
+    println!("again: cargo run -p tenure-sim -- --seed {}{profile} --trace", report.seed);
+}
+
+/// Returns the time since the program began.
+#[expect(clippy::disallowed_methods, reason = "the command is where worlds end and a real clock begins")]
+fn now() -> Duration {
+    static BEGAN: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+    BEGAN.get_or_init(std::time::Instant::now).elapsed()
+}

@@ -1,0 +1,191 @@
+//! A world: everything that one seed makes happen, until its end or until a promise is broken.
+//!
+//! Invariant: nothing in it reads a clock, a thread's luck or an address; the same seed gives the same trace.
+
+mod crash;
+mod lines;
+mod life;
+mod perform;
+
+use crate::check::{Broken, History, Snapshot, Verdict};
+use crate::clock::SimClock;
+use crate::fault::Plant;
+use crate::random::Random;
+use crate::trace::Trace;
+use crate::workload::{self, Profile};
+use life::{Life, Settings};
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use tenure_model::Digest;
+
+/// How a world is made.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// The kind of its programs; the seed chooses one if it is not said.
+    pub profile: Option<Profile>,
+    /// A fault of ours that is in it.
+    pub plant: Option<Plant>,
+    /// Whether every event is printed.
+    pub is_printed: bool,
+}
+
+/// What became of a world.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Its seed.
+    pub seed: u64,
+    /// The kind of its programs.
+    pub profile: Profile,
+    /// The hash of everything that happened.
+    pub trace: Digest,
+    /// What happened how often.
+    pub counts: Counts,
+    /// The promise that was not kept, if so.
+    pub broken: Option<Broken>,
+    /// The last events.
+    pub last: Vec<String>,
+}
+
+/// What happened in a world how often.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Steps.
+    pub steps: u64,
+    /// Syncs that were acknowledged.
+    pub syncs: u64,
+    /// Crashes, those during a recovery included.
+    pub crashes: u64,
+    /// Calls that failed because of a fault.
+    pub failures: u64,
+}
+
+impl Counts {
+    /// Adds what happened in another world.
+    pub fn add(&mut self, other: Counts) {
+        self.steps += other.steps;
+        self.syncs += other.syncs;
+        self.crashes += other.crashes;
+        self.failures += other.failures;
+    }
+}
+
+/// A branch that nobody holds, or a checkpoint.
+struct Line {
+    is_branch: bool,
+    state: Snapshot,
+}
+
+/// A line of which nobody knows whether it is there, because the answer was lost.
+struct Unknown {
+    name: String,
+    is_branch: bool,
+}
+
+pub(crate) struct World {
+    profile: Profile,
+    settings: Settings,
+    clock: Arc<SimClock>,
+    trace: Trace,
+    /// Chooses what happens.
+    workload: Random,
+    /// Chooses what goes wrong.
+    faults: Random,
+    life: Life,
+    /// The branch that is held.
+    held: String,
+    history: History,
+    lines: BTreeMap<String, Line>,
+    unknown: Option<Unknown>,
+    /// Lines that were to be deleted, and may be.
+    gone: BTreeSet<String>,
+    /// Names of branches and checkpoints that were used.
+    names_used: u64,
+    counts: Counts,
+}
+
+/// Lets a world happen.
+pub fn run(seed: u64, options: &Options) -> Report {
+    let trace = Trace::new(options.is_printed);
+    let mut random = Random::new(seed, "world");
+    let drawn = *random.pick(&Profile::ALL);
+    let profile = options.profile.unwrap_or(drawn);
+    trace.note(format_args!("seed {seed}, {profile:?}"));
+    let mut counts = Counts::default();
+    let lived = catch_unwind(AssertUnwindSafe(|| {
+        let mut world = World::begin(seed, profile, options, &mut random, trace.clone())?;
+        let lived = world.live();
+        counts = world.counts;
+        lived
+    }));
+    let broken = match lived {
+        Ok(lived) => lived.err(),
+        Err(panic) => {
+            let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+            let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+            Some(Broken(format!("a panic: {}", text.unwrap_or_default())))
+        }
+    };
+    Report {
+        seed,
+        profile,
+        trace: trace.digest(),
+        counts,
+        broken,
+        last: trace.last(),
+    }
+}
+
+impl World {
+    fn begin(
+        seed: u64,
+        profile: Profile,
+        options: &Options,
+        random: &mut Random,
+        trace: Trace,
+    ) -> Verdict<Self> {
+        let settings = Settings::draw(random, options.plant);
+        trace.note(format_args!("{settings:?}"));
+        let clock = Arc::new(SimClock::default());
+        let mut faults = Random::new(seed, "faults");
+        let life = Life::create(&settings, &clock, &trace, &mut faults)?;
+        let mut world = Self {
+            profile,
+            settings,
+            clock,
+            trace,
+            workload: Random::new(seed, "workload"),
+            faults,
+            life,
+            held: "main".to_owned(),
+            history: History::default(),
+            lines: BTreeMap::new(),
+            unknown: None,
+            gone: BTreeSet::new(),
+            names_used: 0,
+            counts: Counts::default(),
+        };
+        world.begin_history()?;
+        world.plan_loss();
+        Ok(world)
+    }
+
+    fn live(&mut self) -> Verdict<()> {
+        let end = self.profile.steps();
+        while self.counts.steps < end {
+            self.counts.steps += 1;
+            let history = &self.history;
+            let step = workload::choose(
+                self.profile,
+                history.names(),
+                |ino| history.content(ino),
+                &mut self.workload,
+            );
+            if let Some(step) = step {
+                self.perform(&step)?;
+                self.look_after()?;
+            }
+        }
+        self.end()
+    }
+}

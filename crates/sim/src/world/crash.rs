@@ -1,0 +1,230 @@
+//! Crashes, recoveries and faults that come and go.
+
+use super::World;
+use super::life::{Life, Started};
+use crate::check::{Broken, History, Verdict, broken, survey};
+use crate::fault::Loss;
+use crate::random::Random;
+use tenure_store::faulty::{Fault, Plan};
+use tenure_store::{Bucket, MemoryBucket};
+
+/// Recoveries that may fail before one is left in peace.
+const FAILED_RECOVERIES_MAX: u64 = 4;
+
+pub(super) fn draw_loss(random: &mut Random) -> Loss {
+    *random.pick(&[Loss::Before, Loss::Midway, Loss::Behind])
+}
+
+impl World {
+    /// Lets the power fail some time in this life, or not.
+    pub(super) fn plan_loss(&mut self) {
+        if self.faults.one_in(2) {
+            let calls = self.faults.below(400);
+            let loss = draw_loss(&mut self.faults);
+            self.life.machine.lose_power(calls, loss);
+        }
+    }
+
+    /// Does what follows from the step before: a crash, the end of a process, the end of faults.
+    pub(super) fn look_after(&mut self) -> Verdict<()> {
+        if self.life.machine.is_off() {
+            return self.recover_from_loss();
+        }
+        let has_stopped = self.life.has_stopped();
+        let given_up = self.life.broken();
+        if has_stopped || given_up.is_some() || self.life.must_end {
+            self.trace.note(format_args!("  the process must end: {given_up:?}"));
+            if !self.life.was_in_trouble {
+                return broken(format!("the drive or its client stopped without a fault: {given_up:?}"));
+            }
+            if let (false, Some(error)) = (has_stopped, given_up) {
+                return broken(format!("the client gave up, and the drive goes on: {error}"));
+            }
+            return self.kill();
+        }
+        if self.life.is_durable() {
+            self.history.synced_all();
+        }
+        if self.life.in_trouble && self.faults.one_in(8) {
+            return self.end_trouble();
+        }
+        Ok(())
+    }
+
+    /// Begins a time in which calls fail.
+    pub(super) fn begin_trouble(&mut self) {
+        if self.life.in_trouble || self.settings.plant.is_some() {
+            return;
+        }
+        self.life.in_trouble = true;
+        self.life.was_in_trouble = true;
+        match self.faults.below(5) {
+            0 => {
+                self.trace.note(format_args!("  outage"));
+                self.life.faulty.set_outage(true);
+            }
+            1 => {
+                let space = self.life.memory.disk().expect("memory has a disk").space();
+                let space = space.expect("memory does not fail");
+                let bound = space.total - space.free + self.faults.below(1 << 20);
+                self.trace.note(format_args!("  no more than {bound} bytes"));
+                self.life.memory.limit_space(Some(bound));
+            }
+            _ => {
+                let plan = self.draw_plan();
+                self.trace.note(format_args!("  {plan:?}"));
+                self.life.faulty.set_plan(plan);
+            }
+        }
+    }
+
+    fn draw_plan(&mut self) -> Plan {
+        let all = [
+            Fault::Refuse,
+            Fault::NoSpace,
+            Fault::LoseRequest,
+            Fault::LoseReply,
+            Fault::ClaimExists,
+            Fault::ShortRead,
+            Fault::WrongBody,
+        ];
+        let first = self.faults.below(all.len() as u64) as usize;
+        let kinds = &all[first..=first + self.faults.below((all.len() - first) as u64) as usize];
+        if self.faults.one_in(3) {
+            let fault = *self.faults.pick(kinds);
+            return Plan::none().at(self.faults.below(60), fault);
+        }
+        let one_in = 2 << self.faults.below(6);
+        Plan::none().at_random(self.faults.next(), one_in, kinds)
+    }
+
+    fn clear_faults(&mut self) {
+        self.life.faulty.set_plan(Plan::none());
+        self.life.faulty.set_outage(false);
+        self.life.memory.limit_space(None);
+        self.life.in_trouble = false;
+    }
+
+    /// Ends the faults: from here on everything works again, unless the drive has said that it stopped.
+    fn end_trouble(&mut self) -> Verdict<()> {
+        self.trace.note(format_args!("the faults are over"));
+        self.clear_faults();
+        self.sync_all()?;
+        self.look_after()
+    }
+
+    /// The process ends, and its machine goes on.
+    pub(super) fn kill(&mut self) -> Verdict<()> {
+        self.counts.crashes += 1;
+        self.life.machine.turn_off();
+        let memory = self.life.memory.copy();
+        self.recover(memory)
+    }
+
+    /// The machine ends.
+    pub(super) fn lose_power(&mut self) -> Verdict<()> {
+        self.life.machine.turn_off();
+        self.recover_from_loss()
+    }
+
+    pub(super) fn recover_from_loss(&mut self) -> Verdict<()> {
+        let memory = self.life.memory.clone();
+        let memory = self.image(&memory);
+        self.recover(memory)
+    }
+
+    /// Returns what a crash leaves: of the machine mostly, sometimes only of the process.
+    fn image(&mut self, memory: &MemoryBucket) -> MemoryBucket {
+        self.counts.crashes += 1;
+        if self.faults.one_in(4) {
+            self.trace.note(format_args!("the process ends"));
+            return memory.copy();
+        }
+        let seed = self.faults.next();
+        self.trace.note(format_args!("the power fails"));
+        memory.after_power_loss(seed)
+    }
+
+    /// Opens what is left, though that may fail and crash as well, and judges it.
+    pub(super) fn recover(&mut self, mut memory: MemoryBucket) -> Verdict<()> {
+        self.life.let_go();
+        let mut failed = 0;
+        loop {
+            let may_fail = failed < FAILED_RECOVERIES_MAX && self.settings.plant.is_none();
+            if self.try_recovery(memory.clone(), may_fail)? {
+                self.plan_loss();
+                return Ok(());
+            }
+            failed += 1;
+            memory = self.image(&memory);
+        }
+    }
+
+    /// Tries to open the drive and to take the branch again; tells whether it could.
+    fn try_recovery(&mut self, memory: MemoryBucket, may_fail: bool) -> Verdict<bool> {
+        let started = Started::new(memory, self.settings.plant, &self.trace);
+        let (machine, faulty) = (started.machine.clone(), started.faulty.clone());
+        let mut may_err = false;
+        match self.faults.below(6) {
+            0 | 1 if may_fail => {
+                let calls = self.faults.below(120);
+                machine.lose_power(calls, draw_loss(&mut self.faults));
+            }
+            2 if may_fail => {
+                let faults = [Fault::Refuse, Fault::NoSpace, Fault::LoseRequest, Fault::LoseReply, Fault::ClaimExists];
+                let fault = *self.faults.pick(&faults);
+                faulty.set_plan(Plan::none().at(self.faults.below(60), fault));
+                may_err = true;
+            }
+            _ => {}
+        }
+        let opened = Life::open(started, &self.settings, &self.clock, &mut self.faults);
+        faulty.set_plan(Plan::none());
+        match opened {
+            Ok(life) => {
+                self.life = life;
+                self.life.was_in_trouble = may_err;
+            }
+            Err(error) if machine.is_off() || may_err => {
+                self.trace.note(format_args!("  the recovery failed: {error}"));
+                return Ok(false);
+            }
+            Err(error) => return broken(format!("the drive cannot be opened: {error}")),
+        }
+        let judged = self.judge_recovery();
+        // A power loss in the middle explains whatever came after it.
+        if self.life.machine.is_off() { Ok(false) } else { judged.map(|()| true) }
+    }
+
+    fn judge_recovery(&mut self) -> Verdict<()> {
+        self.trace.note(format_args!("opened: {:?}", self.life.drive.notices()));
+        if let Some(lost) = self.life.drive.notices().iter().find(|notice| notice.contains("lost")) {
+            return broken(format!("the drive says that it has lost something: {lost}"));
+        }
+        let held = self.life.hold(&self.settings, &self.clock, &self.held);
+        held.map_err(|error| Broken(format!("the branch cannot be held again: {error}")))?;
+        let found = survey(self.life.branch());
+        let found = found.map_err(|error| Broken(format!("the branch cannot be read again: {error}")))?;
+        self.history.judge(&found)?;
+        self.check_lines()?;
+        self.check_drive()?;
+        if !self.life.machine.is_off() {
+            self.history = History::from(&found);
+            self.gone.clear();
+        }
+        Ok(())
+    }
+
+    /// Ends the world in peace: nothing is in the way any more, so everything that is there must be found again.
+    pub(super) fn end(&mut self) -> Verdict<()> {
+        self.trace.note(format_args!("the end"));
+        if self.life.in_trouble {
+            self.end_trouble()?;
+        }
+        self.life.machine.keep_power();
+        self.perform(&crate::workload::Step::Compare)?;
+        self.perform(&crate::workload::Step::Reopen)?;
+        self.life.machine.keep_power();
+        self.perform(&crate::workload::Step::Compare)
+    }
+}

@@ -1,0 +1,233 @@
+//! Forks, checkpoints and remounts: what is made keeps what it was made from, and nothing else changes it.
+
+use super::{Line, Unknown, World};
+use crate::check::{Broken, History, Verdict, broken, survey};
+use std::collections::BTreeSet;
+use tenure_model::record::Source;
+use tenure_model::{BranchName, CheckpointName};
+use tenure_wire::Error;
+
+/// Branches and checkpoints that there may be beside the one that is held.
+const LINES_MAX: usize = 6;
+
+impl World {
+    /// Begins with what a new drive holds.
+    pub(super) fn begin_history(&mut self) -> Verdict<()> {
+        self.life.machine.keep_power();
+        let held = self.life.hold(&self.settings, &self.clock, "main");
+        held.map_err(|error| Broken(format!("a new branch cannot be held: {error}")))?;
+        let found = survey(self.life.branch());
+        let found = found.map_err(|error| Broken(format!("a new branch cannot be read: {error}")))?;
+        self.history = History::from(&found);
+        Ok(())
+    }
+
+    /// Makes a branch or a checkpoint of what is held.
+    pub(super) fn fork(&mut self, is_branch: bool) -> Verdict<()> {
+        if self.lines.len() >= LINES_MAX || self.unknown.is_some() {
+            return Ok(());
+        }
+        self.names_used += 1;
+        let name = format!("line-{}", self.names_used);
+        let held = BranchName::parse(&self.held).expect("the world makes valid names");
+        let owner = &self.life.owner;
+        let made = if is_branch {
+            let id = owner.branches().map(|all| {
+                let held = all.iter().find(|one| one.name == self.held);
+                held.and_then(|one| one.branch).expect("the branch that is held is there")
+            });
+            let name = BranchName::parse(&name).expect("the world makes valid names");
+            id.and_then(|id| owner.fork(&Source::Branch(id), &name))
+        } else {
+            let name = CheckpointName::parse(&name).expect("the world makes valid names");
+            owner.checkpoint(&held, &name, "a checkpoint of the world")
+        };
+        match made {
+            Ok(_) => {
+                self.trace.note(format_args!("  made {name}"));
+                self.unknown = Some(Unknown { name, is_branch });
+                self.learn_line(true)
+            }
+            Err(error) => {
+                self.failed(&error)?;
+                if self.life.machine.is_off() || self.life.has_stopped() {
+                    self.unknown = Some(Unknown { name, is_branch });
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Looks whether a line that was made, or may have been, is there, and what is in it.
+    pub(super) fn learn_line(&mut self, must_be_there: bool) -> Verdict<()> {
+        let Some(Unknown { name, is_branch }) = self.unknown.take() else { return Ok(()) };
+        let all = self.life.owner.branches();
+        let Some(all) = self.done(all)? else {
+            self.unknown = Some(Unknown { name, is_branch });
+            return Ok(());
+        };
+        if !all.iter().any(|one| one.name == name) {
+            return if must_be_there { broken(format!("{name} was made and is not there")) } else { Ok(()) };
+        }
+        let found = self.look_at(&name);
+        let Some(state) = self.done(found)? else {
+            self.unknown = Some(Unknown { name, is_branch });
+            return Ok(());
+        };
+        self.history.judge(&state).map_err(|Broken(why)| Broken(format!("{name}: {why}")))?;
+        self.lines.insert(name, Line { is_branch, state });
+        Ok(())
+    }
+
+    /// Reads all that a branch or checkpoint is.
+    fn look_at(&self, name: &str) -> Result<crate::check::Snapshot, Error> {
+        let reader = self.life.look_at(&self.settings, &self.clock, name)?;
+        let found = survey(&reader)?;
+        reader.close()?;
+        Ok(found)
+    }
+
+    pub(super) fn delete_line(&mut self) -> Verdict<()> {
+        let Some(name) = self.some_line(|_| true) else { return Ok(()) };
+        if self.unknown.is_some() {
+            return Ok(());
+        }
+        self.trace.note(format_args!("  {name}"));
+        let parsed = BranchName::parse(&name).expect("the world makes valid names");
+        let deleted = self.life.owner.delete_branch(&parsed);
+        match deleted {
+            Ok(()) => drop(self.lines.remove(&name)),
+            Err(error) => {
+                self.failed(&error)?;
+                if self.life.machine.is_off() || self.life.has_stopped() {
+                    // What was in it is not held against anything any more.
+                    self.lines.remove(&name);
+                    self.gone.insert(name);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn some_line(&mut self, may: impl Fn(&Line) -> bool) -> Option<String> {
+        let names: Vec<_> = self.lines.iter().filter(|(_, line)| may(line)).map(|(name, _)| name).collect();
+        (!names.is_empty()).then(|| (*self.workload.pick(&names)).clone())
+    }
+
+    /// Looks at one line that nobody holds: it is what it was.
+    pub(super) fn inspect_one(&mut self) -> Verdict<()> {
+        match self.some_line(|_| true) {
+            Some(name) => self.inspect(&name),
+            None => Ok(()),
+        }
+    }
+
+    fn inspect(&mut self, name: &str) -> Verdict<()> {
+        self.trace.note(format_args!("  {name}"));
+        let found = self.look_at(name);
+        let Some(found) = self.done(found)? else { return Ok(()) };
+        let expected = History::from(&self.lines[name].state);
+        expected
+            .judge(&found)
+            .map_err(|Broken(why)| Broken(format!("{name} is not what it was: {why}")))
+    }
+
+    /// Checks that all lines are there that should be, and some of them whole.
+    pub(super) fn check_lines(&mut self) -> Verdict<()> {
+        self.learn_line(false)?;
+        let all = self.life.owner.branches();
+        let Some(all) = self.done(all)? else { return Ok(()) };
+        let there: BTreeSet<String> = all.into_iter().map(|one| one.name).collect();
+        let mut expected: BTreeSet<String> = self.lines.keys().cloned().collect();
+        expected.insert(self.held.clone());
+        let may: BTreeSet<String> = self.gone.iter().cloned().chain(self.unknown.iter().map(|one| one.name.clone())).collect();
+        if let Some(missing) = expected.difference(&there).next() {
+            return broken(format!("{missing} is gone"));
+        }
+        let unexpected = there.difference(&expected).find(|name| !may.contains(*name));
+        if let Some(extra) = unexpected {
+            return broken(format!("{extra} is there and was never made, or was deleted"));
+        }
+        for name in self.lines.keys().cloned().collect::<Vec<_>>() {
+            if self.faults.one_in(3) {
+                self.inspect(&name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the branch back, and takes it or another one.
+    pub(super) fn remount(&mut self) -> Verdict<()> {
+        if !self.close_branch()? {
+            return Ok(());
+        }
+        let other = self.some_line(|line| line.is_branch);
+        if let Some(name) = other.filter(|_| self.unknown.is_none() && self.workload.one_in(2)) {
+            let state = self.history.snapshot();
+            let line = self.lines.remove(&name).expect("it was chosen from them");
+            let left = std::mem::replace(&mut self.held, name);
+            self.history = History::from(&line.state);
+            self.lines.insert(left, Line { is_branch: true, state });
+        }
+        self.trace.note(format_args!("  {}", self.held));
+        self.hold_again()
+    }
+
+    /// Gives the branch back; tells whether that was done.
+    pub(super) fn close_branch(&mut self) -> Verdict<bool> {
+        let closed = self.life.sync(tenure_client::Branch::close);
+        let is_closed = self.done(closed)?.is_some();
+        if is_closed {
+            self.history.synced_all();
+            self.history = History::from(&self.history.snapshot());
+        } else if !self.life.machine.is_off() {
+            // Without its session it is of no use: the process ends.
+            self.life.must_end = true;
+        }
+        Ok(is_closed)
+    }
+
+    fn hold_again(&mut self) -> Verdict<()> {
+        let held = self.life.hold(&self.settings, &self.clock, &self.held);
+        if self.done(held)?.is_none() {
+            self.life.must_end = true;
+            return Ok(());
+        }
+        let found = survey(self.life.branch());
+        match self.done(found)? {
+            Some(found) => self.history.judge(&found),
+            None => Ok(()),
+        }
+    }
+
+    /// Closes the drive in good order and opens it again.
+    pub(super) fn reopen(&mut self) -> Verdict<()> {
+        if !self.close_branch()? {
+            return Ok(());
+        }
+        self.life.let_go();
+        let closed = self.life.drive.close();
+        let is_closed = self.done(closed)?.is_some();
+        self.trace.note(format_args!("  closed: {is_closed}"));
+        let memory = self.life.memory.copy();
+        if self.life.machine.is_off() {
+            return self.recover_from_loss();
+        }
+        self.life.machine.turn_off();
+        self.recover(memory)
+    }
+
+    /// Holds the drive's invariants and every byte against what is stored.
+    pub(super) fn check_drive(&mut self) -> Verdict<()> {
+        if self.life.in_trouble {
+            return Ok(());
+        }
+        let checked = self.life.owner.check(true);
+        match self.done(checked)? {
+            Some(faults) if !faults.is_empty() && !self.life.machine.is_off() => {
+                broken(format!("the drive is not whole: {}", faults.join("; ")))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+}
