@@ -138,6 +138,14 @@ impl Reading<'_> {
         if header.epoch != self.epoch || header.before.seq.next() != segment.first {
             return Err(corrupt(key, 0, "it is another segment than its name says"));
         }
+        if header.len != bytes.len() as u64 {
+            let (is, was) = (bytes.len(), header.len);
+            return Err(corrupt(
+                key,
+                is,
+                &format!("it ends here, and was made {was} bytes long"),
+            ));
+        }
         let reaches_back = first && header.before.seq < self.from.seq;
         if !reaches_back && header.before != self.at {
             let wanted = self.at.seq.next();
@@ -196,7 +204,7 @@ impl Reading<'_> {
     fn refuse_damage(&self, key: &Key, header: &Header, bytes: &[u8], end: usize) -> Result<(), Failure> {
         for at in (end.next_multiple_of(BLOCK_LEN)..bytes.len()).step_by(BLOCK_LEN) {
             let block = &bytes[at..];
-            let zeros = block[..8] == [0; 8];
+            let zeros = block.starts_with(&[0; 8]);
             let frame = if zeros {
                 None
             } else {

@@ -67,8 +67,9 @@ impl Preparer {
         } else {
             self.sizes.next
         };
-        let needed = (BLOCK_LEN as u64 + planned_len).next_multiple_of(BLOCK_LEN as u64);
-        let len = usual.max(needed);
+        let len = usual
+            .max(BLOCK_LEN as u64 + planned_len)
+            .next_multiple_of(BLOCK_LEN as u64);
         self.made += 1;
         let name = format!("next-{}", self.made);
         let key = Key::in_drive(&self.drive, &["journal", &number_text(self.epoch.0), &name]);

@@ -10,7 +10,7 @@ use tenure_store::disk::BLOCK_LEN;
 pub(crate) const FRAME_HEAD_LEN: usize = 64;
 const VERSION: u32 = 1;
 const MAGIC: &[u8; 8] = b"TNSEGM_1";
-const HEADER_LEN: usize = 68;
+const HEADER_LEN: usize = 76;
 
 /// What a segment begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub(crate) struct Header {
     pub(crate) epoch: Epoch,
     /// The place before its first record.
     pub(crate) before: Position,
+    /// How many bytes the segment has: a copy that was cut off is not taken for a shorter journal.
+    pub(crate) len: u64,
 }
 
 /// Why a header is none.
@@ -31,12 +33,13 @@ pub(crate) enum BadHeader {
 
 impl Header {
     /// Returns a header whose salt follows from the claim's nonce and the place: no other segment has it.
-    pub(crate) fn new(nonce: [u8; 16], epoch: Epoch, before: Position) -> Self {
+    pub(crate) fn new(nonce: [u8; 16], epoch: Epoch, before: Position, len: u64) -> Self {
         let salt = Digest::of(&[&nonce[..], &before.chain.0[..]].concat());
         Self {
             salt: number32(&salt.0),
             epoch,
             before,
+            len,
         }
     }
 
@@ -48,14 +51,15 @@ impl Header {
         block[16..24].copy_from_slice(&self.epoch.0.to_le_bytes());
         block[24..32].copy_from_slice(&self.before.seq.next().0.to_le_bytes());
         block[32..64].copy_from_slice(&self.before.chain.0);
-        let checksum = crc32c::crc32c(&block[..64]);
-        block[64..HEADER_LEN].copy_from_slice(&checksum.to_le_bytes());
+        block[64..72].copy_from_slice(&self.len.to_le_bytes());
+        let checksum = crc32c::crc32c(&block[..72]);
+        block[72..HEADER_LEN].copy_from_slice(&checksum.to_le_bytes());
     }
 
     pub(crate) fn parsed(bytes: &[u8]) -> Result<Self, BadHeader> {
         let head = bytes.get(..HEADER_LEN).ok_or(BadHeader::Malformed)?;
         let first = number64(&head[24..]);
-        if head[..8] != *MAGIC || number32(&head[64..]) != crc32c::crc32c(&head[..64]) || first == 0 {
+        if head[..8] != *MAGIC || number32(&head[72..]) != crc32c::crc32c(&head[..72]) || first == 0 {
             return Err(BadHeader::Malformed);
         }
         match number32(&head[8..]) {
@@ -66,6 +70,7 @@ impl Header {
                     seq: Seq(first - 1),
                     chain: digest(&head[32..]),
                 },
+                len: number64(&head[64..]),
             }),
             newer => Err(BadHeader::Newer(newer)),
         }
@@ -164,8 +169,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_header_is_read_as_it_was_written(nonce: [u8; 16], epoch: u64, before in position()) {
-            let header = Header::new(nonce, Epoch(epoch), before);
+        fn a_header_is_read_as_it_was_written(nonce: [u8; 16], epoch: u64, before in position(), len: u64) {
+            let header = Header::new(nonce, Epoch(epoch), before, len);
             let mut block = vec![0; BLOCK_LEN];
             header.write(&mut block);
             prop_assert_eq!(Header::parsed(&block), Ok(header));

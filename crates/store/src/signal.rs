@@ -28,6 +28,11 @@ impl Signal {
         self.changed.notify_all();
     }
 
+    /// Tells whether the end was said.
+    pub fn has_ended(&self) -> bool {
+        self.state.lock().ended
+    }
+
     /// Waits until there is work, and tells whether there is any: not at the end.
     pub fn wait(&self) -> bool {
         let mut state = self.state.lock();

@@ -1,6 +1,6 @@
 //! Committing: what waits is written as one group, made durable with one wait for the disk, and told.
 
-use super::{Journal, Queue, Waiting};
+use super::order::{Order, Queue, Waiting};
 use crate::chain::Position;
 use crate::replay::Segment;
 use crate::room::Prepared;
@@ -37,9 +37,9 @@ struct Current {
 }
 
 /// Makes sure that a committer that panics leaves a journal that has stopped, not one that hangs.
-struct Committing<'a>(&'a Journal);
+struct Committing<'a>(&'a Order);
 
-impl Journal {
+impl Order {
     /// Returns when every record up to `seq` is durable. The caller's own thread commits when nobody does,
     /// and then runs the callbacks of what it committed: hold no lock that they take.
     pub fn commit_through(&self, seq: Seq) -> Result<(), Failure> {
@@ -169,7 +169,7 @@ impl Journal {
         if next.len - (BLOCK_LEN as u64) < wanted {
             return self.disk.remove(&next.key);
         }
-        let header = Header::new(self.claim.nonce, self.claim.epoch, writer.at);
+        let header = Header::new(self.claim.nonce, self.claim.epoch, writer.at, next.len);
         let mut block = Aligned::new(BLOCK_LEN);
         header.write(&mut block);
         next.file.write_durably(0, &block)?;

@@ -2,32 +2,32 @@
 //!
 //! Invariant: from each of the two newest manifests every later record can be read, so that one of them may be damaged.
 
-use super::{Journal, Kept};
+use super::order::{Kept, Order};
 use crate::manifest::{self, Manifest};
 use tenure_model::{Failure, Seq};
 
 /// Manifests that are kept: the newest, and one for when that is damaged.
 const MANIFESTS_KEPT: usize = 2;
 
-pub(super) fn publish(journal: &Journal, manifest: &Manifest) -> Result<(), Failure> {
-    check(journal, manifest)?;
-    manifest::put(&*journal.bucket, manifest)?;
-    let unneeded = unneeded(journal, manifest.at.seq);
-    if let Err(failure) = delete(journal, unneeded) {
+pub(super) fn publish(order: &Order, manifest: &Manifest) -> Result<(), Failure> {
+    check(order, manifest)?;
+    manifest::put(&*order.bucket, manifest)?;
+    let unneeded = unneeded(order, manifest.at.seq);
+    if let Err(failure) = delete(order, unneeded) {
         // The manifest is durable; what could not be deleted is tried again after the next one.
         tracing::warn!(%failure, "old parts of the journal could not be deleted");
     }
     Ok(())
 }
 
-fn check(journal: &Journal, manifest: &Manifest) -> Result<(), Failure> {
-    let claim = &journal.claim;
+fn check(order: &Order, manifest: &Manifest) -> Result<(), Failure> {
+    let claim = &order.claim;
     let seq = manifest.at.seq;
-    let durable = journal.durable();
+    let durable = order.durable();
     let why = if manifest.drive != claim.drive || manifest.epoch != claim.epoch {
         "it is of another drive or epoch".to_owned()
-    } else if seq < journal.began.seq || seq > durable.seq {
-        format!("records {} to {} may be its last", journal.began.seq, durable.seq)
+    } else if seq < order.began.seq || seq > durable.seq {
+        format!("records {} to {} may be its last", order.began.seq, durable.seq)
     } else {
         return Ok(());
     };
@@ -37,10 +37,10 @@ fn check(journal: &Journal, manifest: &Manifest) -> Result<(), Failure> {
 }
 
 /// Takes out of what is kept all that no recovery needs once the manifest at `seq` is there.
-fn unneeded(journal: &Journal, seq: Seq) -> Kept {
-    let in_use = journal.writer.lock().segment_in_use();
-    let end = in_use.unwrap_or(journal.began.seq.next());
-    let mut kept = journal.kept.lock();
+fn unneeded(order: &Order, seq: Seq) -> Kept {
+    let in_use = order.writer.lock().segment_in_use();
+    let end = in_use.unwrap_or(order.began.seq.next());
+    let mut kept = order.kept.lock();
     if kept.manifests.last() != Some(&seq) {
         kept.manifests.push(seq);
     }
@@ -66,24 +66,22 @@ fn unneeded(journal: &Journal, seq: Seq) -> Kept {
 }
 
 /// Deletes; what could not be deleted is kept again.
-fn delete(journal: &Journal, mut old: Kept) -> Result<(), Failure> {
-    let deleted = delete_each(journal, &mut old);
-    let mut kept = journal.kept.lock();
+fn delete(order: &Order, mut old: Kept) -> Result<(), Failure> {
+    let deleted = delete_each(order, &mut old);
+    let mut kept = order.kept.lock();
     kept.segments.splice(..0, old.segments);
     kept.manifests.splice(..0, old.manifests);
     deleted
 }
 
 /// Deletes segments before manifests: the oldest manifest tells the next owner how far back to look for them.
-fn delete_each(journal: &Journal, old: &mut Kept) -> Result<(), Failure> {
+fn delete_each(order: &Order, old: &mut Kept) -> Result<(), Failure> {
     while let Some(segment) = old.segments.first() {
-        journal.disk.remove(&segment.key)?;
+        order.disk.remove(&segment.key)?;
         old.segments.remove(0);
     }
     while let Some(seq) = old.manifests.first() {
-        journal
-            .bucket
-            .delete(&manifest::key(&journal.claim.drive, *seq))?;
+        order.bucket.delete(&manifest::key(&order.claim.drive, *seq))?;
         old.manifests.remove(0);
     }
     Ok(())

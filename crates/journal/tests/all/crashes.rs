@@ -256,7 +256,13 @@ fn damage_before_the_last_group_is_named_and_never_a_shorter_journal() {
             "byte {at}: {why}"
         );
     }
-    for at in (0..68).step_by(3) {
+    for len in [0, 10, 4096, last, 64 * 4096 - 1] {
+        let left = memory.copy();
+        left.damage(&key, |bytes| bytes.truncate(len));
+        let why = replay(left).unwrap_err();
+        assert!(why.contains(SEGMENT), "cut to {len} bytes: {why}");
+    }
+    for at in (0..76).step_by(3) {
         let left = memory.copy();
         left.damage(&key, |bytes| bytes[at] ^= 4);
         let why = replay(left).unwrap_err();
@@ -277,9 +283,8 @@ fn frames_of_an_older_use_are_never_taken() {
     let newer = format!("drives/work/journal/{:020}/{:020}", 2, count + 1);
     // The new segment lies where the old one was: behind its own frames the old bytes are still there.
     memory.damage(&Key::parse(&newer).unwrap(), |bytes| {
-        let end = 3 * 4096;
-        bytes.truncate(end);
-        bytes.extend_from_slice(&old[end.min(groups[1].0)..]);
+        let (end, len) = (3 * 4096, bytes.len());
+        bytes[end..].copy_from_slice(&old[groups[1].0..groups[1].0 + len - end]);
     });
     assert_eq!(replay(memory), Ok(records(1, count + 2)));
 }

@@ -94,7 +94,13 @@ impl Packs {
         let (spare, signal) = (self.spare.clone(), self.signal.clone());
         let writer = PackWriter::create(&*self.disk()?, &self.drive, number, spare, signal)?;
         let writer = Arc::new(writer);
-        self.slots.write().insert(number, Slot::Open(writer.clone()));
+        let mut slots = self.slots.write();
+        if self.signal.has_ended() {
+            return Err(Failure::DidNotHappen(format!(
+                "pack {number} is not started: the packs were closed"
+            )));
+        }
+        slots.insert(number, Slot::Open(writer.clone()));
         Ok(writer)
     }
 
@@ -219,19 +225,30 @@ impl Packs {
         thread::start(Arc::downgrade(self), self.signal.clone())
     }
 
+    /// Ends every pack that is being filled, as it is: when this returns nothing is written to one any more, and
+    /// another owner can recover it.
+    pub fn close(&self) {
+        self.signal.end();
+        for writer in self.open() {
+            writer.close();
+        }
+    }
+
     /// Writes the full buffers of every pack that is being filled.
     pub(super) fn write_out(&self) {
+        for writer in self.open() {
+            // A failure stays with the pack, and is what its next append or flush returns.
+            let _ = writer.write_out();
+        }
+    }
+
+    fn open(&self) -> Vec<Arc<PackWriter>> {
         let slots = self.slots.read();
         let open = slots.values().filter_map(|slot| match slot {
             Slot::Open(writer) => Some(writer.clone()),
             Slot::Sealed(_) => None,
         });
-        let open: Vec<_> = open.collect();
-        drop(slots);
-        for writer in open {
-            // A failure stays with the pack, and is what its next append or flush returns.
-            let _ = writer.write_out();
-        }
+        open.collect()
     }
 
     fn disk(&self) -> Result<Arc<dyn Disk>, Failure> {
@@ -284,7 +301,7 @@ impl Packs {
 
 impl Drop for Packs {
     fn drop(&mut self) {
-        self.signal.end();
+        self.close();
     }
 }
 

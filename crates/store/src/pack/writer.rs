@@ -262,6 +262,14 @@ impl PackWriter {
         Ok(sealed)
     }
 
+    /// Ends the pack as it is. When this returns nothing is written to it any more.
+    pub(super) fn close(&self) {
+        self.fail(Failure::DidNotHappen(format!("{} was closed", self.key)));
+        // Who wrote or waited for the disk has done so when these are free.
+        drop(self.syncing.lock());
+        drop(self.writing.lock());
+    }
+
     fn check_len(&self, bytes: &[u8]) -> Result<(), Failure> {
         let max = CHUNK_LEN_MAX.min((BUFFERS_MAX - 1) * self.spare.buffer_len());
         if (1..=max).contains(&bytes.len()) {

@@ -279,6 +279,31 @@ fn many_threads_append_flush_and_read_one_pack() {
 }
 
 #[test]
+fn packs_that_were_closed_are_recovered_by_another_owner_at_once() {
+    for _ in 0..20 {
+        let world = World::new();
+        let packs = Arc::new(world.packs);
+        packs.start_thread().unwrap();
+        let pack = packs.start(number(1)).unwrap();
+        let mut content = Content::default();
+        for seed in 0..30 {
+            content.append(&pack, &chunk(seed, 20_000));
+        }
+        packs.close();
+        let bytes = chunk(99, 10);
+        assert!(pack.append(EntryKind::Chunk, Digest::of(&bytes), &bytes).is_err());
+        assert!(pack.flush(1).is_err() && packs.seal(number(1)).is_err() && packs.start(number(2)).is_err());
+        let next = Packs::new(world.bucket.clone(), drive(), []);
+        let recovered = next.recover_open(number(1), &content.carried()).unwrap();
+        assert_eq!(recovered.missing, []);
+        content.check(&next);
+        next.verify(number(1)).unwrap();
+        drop((packs, pack));
+        content.check(&next);
+    }
+}
+
+#[test]
 fn callers_that_flush_at_once_share_the_wait_for_the_disk() {
     let world = World::new();
     let pack = world.packs.start(number(1)).unwrap();
