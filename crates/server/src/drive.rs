@@ -10,8 +10,8 @@ use crate::work::{self, Work};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tenure_core::Branch;
@@ -94,7 +94,6 @@ pub struct Drive {
 
 /// What belongs to an open drive.
 pub(crate) struct Inner {
-    pub(crate) myself: Weak<Inner>,
     pub(crate) name: DriveName,
     pub(crate) bucket: Arc<dyn Bucket>,
     pub(crate) options: Options,
@@ -105,7 +104,7 @@ pub(crate) struct Inner {
     pub(crate) memory: Memory,
     pub(crate) live: Mutex<Live>,
     pub(crate) health: Arc<Health>,
-    pub(crate) places: Places,
+    pub(crate) places: Arc<Places>,
     /// Bytes of records since the newest manifest.
     pub(crate) unfolded: AtomicU64,
     pub(crate) work: Arc<Work>,
@@ -143,6 +142,11 @@ impl Drive {
     pub fn close(&self) -> Result<(), Error> {
         self.inner.end_hosted_sessions()?;
         self.inner.fold()?;
+        let journal = self.inner.with(|live| live.journal().cloned())?;
+        if let Err(failure) = journal.close() {
+            // All is durable and folded; the next owner does what is left of the journal's end.
+            tracing::warn!(%failure, "the journal could not be closed");
+        }
         self.end();
         Ok(())
     }

@@ -43,6 +43,17 @@ impl Health {
         });
     }
 
+    /// Says of a call that failed before it changed anything what is certain: it did not happen, and may be made again.
+    /// Only what has stopped the drive stays as it is.
+    pub(crate) fn before_anything(&self, error: Error) -> Error {
+        match error {
+            Error::Failed(Failure::Unknown(why) | Failure::Corrupt(why)) if self.check().is_ok() => {
+                Failure::DidNotHappen(why).into()
+            }
+            error => error,
+        }
+    }
+
     /// Stops the drive because it was closed.
     pub(crate) fn close(&self) {
         self.stop(Failure::DidNotHappen(

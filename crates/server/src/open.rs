@@ -145,11 +145,10 @@ fn take_over(
         journal.start_threads()?;
         packs.start_thread()?;
     }
-    let places = Places::new(journal.durable());
+    let places = Arc::new(Places::new(journal.durable()));
     let health = Arc::new(Health::default());
     let folding = Mutex::new(folded.filter(|_| records == 0));
-    let inner = Arc::new_cyclic(|myself| Inner {
-        myself: myself.clone(),
+    let inner = Arc::new(Inner {
         name: name.clone(),
         bucket,
         epoch,

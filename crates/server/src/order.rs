@@ -39,6 +39,15 @@ impl Live {
     }
 }
 
+/// Which room of the journal a record may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// All but the last.
+    Usual,
+    /// Also the last, which is kept for records that give something up.
+    Last,
+}
+
 /// The places in the order at which records ended, as far as a fold needs them.
 #[derive(Debug)]
 pub(crate) struct Places(Mutex<Wanted>);
@@ -89,12 +98,12 @@ impl Inner {
         self.health.guard(self.epoch, || act(&mut live))
     }
 
-    /// Puts a record that was applied into the journal; `done` is told once it is durable. A failure means that nothing
-    /// was put there; then `done` comes back.
+    /// Puts a record into the journal; `done` is told once it is durable. A failure means that nothing was put there;
+    /// then `done` comes back.
     pub(crate) fn enqueue(
         &self,
         live: &Live,
-        bytes: Vec<u8>,
+        (bytes, room): (Vec<u8>, Room),
         done: Done<()>,
     ) -> Result<Seq, (Error, Done<()>)> {
         let journal = match live.journal() {
@@ -102,28 +111,31 @@ impl Inner {
             Err(error) => return Err((error, done)),
         };
         let kept = Arc::new(Mutex::new(Some(done)));
-        let (inner, waiting) = (self.myself.clone(), kept.clone());
+        let (waiting, places, health) = (kept.clone(), self.places.clone(), self.health.clone());
         let told = Box::new(move |outcome: Result<Position, Failure>| {
             let Some(done) = waiting.lock().take() else { return };
-            let Some(inner) = inner.upgrade() else { return };
             match outcome {
                 Ok(position) => {
-                    inner.places.reach(position);
+                    places.reach(position);
                     done(Ok(()));
                 }
                 Err(failure) => {
-                    inner.health.stop_after("its journal", &failure);
-                    done(inner.health.check());
+                    health.stop_after("its journal", &failure);
+                    done(health.check());
                 }
             }
         });
         let len = bytes.len() as u64;
-        let seq = journal.enqueue(bytes, told).map_err(|failure| {
-            let done = kept
-                .lock()
-                .take()
-                .expect("a record that was not put in order is told nobody");
-            (failure.into(), done)
+        let queued = match room {
+            Room::Usual => journal.enqueue(bytes, told),
+            Room::Last => journal.append_from_reserve(bytes, told),
+        };
+        let seq = queued.map_err(|failure| {
+            let done = kept.lock().take();
+            (
+                failure.into(),
+                done.expect("a record that was not put in order is told nobody"),
+            )
         })?;
         self.unfolded.fetch_add(len, Ordering::Relaxed);
         Ok(seq)
@@ -181,7 +193,7 @@ impl Inner {
                 return Ok(None);
             }
             let seq = self
-                .enqueue(live, record.written(), Box::new(drop))
+                .enqueue(live, (record.written(), room_for(&record)), Box::new(drop))
                 .map_err(|(error, _)| error)?;
             live.state.apply(&record, after);
             Ok(Some((live.journal()?.clone(), seq, answer)))
@@ -191,5 +203,22 @@ impl Inner {
         };
         self.commit_through(&journal, seq)?;
         Ok(Some(answer))
+    }
+}
+
+/// Says which room of the journal a record may take: on a full disk, things can still be ended.
+fn room_for(record: &Record) -> Room {
+    match record {
+        Record::SessionClosed { .. }
+        | Record::Returned { .. }
+        | Record::BranchDeleted { .. }
+        | Record::CheckpointDeleted { .. } => Room::Last,
+        Record::DriveCreated { .. }
+        | Record::SessionOpened { .. }
+        | Record::Granted { .. }
+        | Record::InosLent { .. }
+        | Record::Batch(_)
+        | Record::Forked { .. }
+        | Record::CheckpointMade { .. } => Room::Usual,
     }
 }

@@ -4,9 +4,12 @@
 //! when its chunks are durable or ride in the journal with it.
 
 use crate::drive::Inner;
+use crate::order::Room;
 use crate::session::epoch_of;
 use crate::state::{After, Session, State, batch_digest};
+use std::sync::Arc;
 use tenure_core::Branch;
+use tenure_journal::Journal;
 use tenure_model::codec::Codec;
 use tenure_model::{Batch, ChunkPlace, Digest, Record, Refusal, SessionId, limits};
 use tenure_wire::{Chunk, Done, Error, Placed, Shipped};
@@ -14,6 +17,9 @@ use tenure_wire::{Chunk, Done, Error, Placed, Shipped};
 /// Bytes of chunks that ride in the journal when a batch comes before they are durable: above it, waiting for the pack
 /// costs less than writing them twice.
 const INLINE_CHUNKS_MAX: u64 = 64 << 10;
+
+/// Bytes of a batch's record up to which it may take the last of the journal's room, when it brings no contents.
+const SMALL_LEN_MAX: usize = 64 << 10;
 
 /// What is to be done with a batch.
 enum Turn {
@@ -43,7 +49,8 @@ impl Inner {
             if !hosted && Digest::of(chunk.bytes) != chunk.digest {
                 return Err(Refusal::Because("a chunk's digest is not that of its bytes".into()).into());
             }
-            let (place, filled) = self.filling.place(chunk.digest, chunk.bytes)?;
+            let placed = self.filling.place(chunk.digest, chunk.bytes);
+            let (place, filled) = placed.map_err(|failure| self.health.before_anything(failure.into()))?;
             any_filled |= filled;
             places.push(place);
         }
@@ -63,7 +70,7 @@ impl Inner {
         match prepared {
             Ok(Some(prepared)) => self.order_batch(prepared, done),
             Ok(None) => done(self.settle_all()),
-            Err(error) => done(Err(error)),
+            Err(error) => done(Err(self.health.before_anything(error))),
         }
     }
 
@@ -136,6 +143,10 @@ impl Inner {
     }
 
     fn order_batch(&self, prepared: Prepared, done: Done<()>) {
+        let (journal, room) = match self.room_for(&prepared) {
+            Ok(found) => found,
+            Err(error) => return done(Err(self.health.before_anything(error))),
+        };
         let Prepared {
             batch,
             digest,
@@ -143,33 +154,35 @@ impl Inner {
             after,
         } = prepared;
         let mut done = Some(done);
-        let ordered = self.make_room(bytes.len()).and_then(|()| {
-            self.with(|live| {
-                self.may_ship(&live.state, &batch)?;
-                let told = done.take().expect("it is asked once");
-                let seq = self.enqueue(live, bytes, told).map_err(|(error, told)| {
-                    done = Some(told);
-                    error
-                })?;
-                live.state.adopt(&batch, digest, after);
-                Ok((live.journal()?.clone(), seq))
-            })
+        let ordered = self.with(|live| {
+            self.may_ship(&live.state, &batch)?;
+            let told = done.take().expect("it is asked once");
+            let seq = self.enqueue(live, (bytes, room), told).map_err(|(error, told)| {
+                done = Some(told);
+                error
+            })?;
+            live.state.adopt(&batch, digest, after);
+            Ok(seq)
         });
         match (ordered, done) {
-            (Ok((journal, seq)), _) => {
-                // Who waits for the batch is told by the journal, whatever becomes of it.
-                let _ = self.commit_through(&journal, seq);
+            (Err(error), Some(done)) => done(Err(error)),
+            // Who waits for the batch is told by the journal, whatever becomes of it.
+            (Ok(_) | Err(_), _) => {
+                let _ = self.commit_through(&journal, journal.last());
                 self.work_after_batch();
             }
-            (Err(error), Some(done)) => done(Err(error)),
-            (Err(_), None) => {}
         }
     }
 
-    /// Makes sure that a record of so many bytes has room in the journal.
-    fn make_room(&self, bytes: usize) -> Result<(), Error> {
+    /// Makes sure that a batch has room in the journal.
+    fn room_for(&self, prepared: &Prepared) -> Result<(Arc<Journal>, Room), Error> {
         let journal = self.with(|live| live.journal().cloned())?;
-        Ok(journal.reserve(bytes)?)
+        // On a full disk, files can still be removed.
+        if prepared.batch.chunks.is_empty() && prepared.bytes.len() <= SMALL_LEN_MAX {
+            return Ok((journal, Room::Last));
+        }
+        journal.reserve(prepared.bytes.len())?;
+        Ok((journal, Room::Usual))
     }
 
     /// Returns when everything that was accepted is durable.

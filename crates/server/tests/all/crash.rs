@@ -139,32 +139,43 @@ fn after_a_crash_at_any_call_the_drive_is_what_it_was_after_some_acknowledged_ba
 }
 
 #[test]
-fn any_call_that_fails_is_told_and_nothing_acknowledged_is_lost() {
-    for fault in [
-        Fault::Refuse,
-        Fault::NoSpace,
-        Fault::LoseReply,
-        Fault::LoseRequest,
-    ] {
-        for number in 0.. {
-            let bucket = MemoryBucket::new();
-            let faulty = Arc::new(FaultyBucket::new(
-                Arc::new(bucket.clone()),
-                Plan::none().at(number, fault),
-            ));
-            let mut witness = Witness::default();
-            let lived = live(faulty.clone(), options(&Arc::default()), &mut witness);
-            let what = format!(
-                "{fault:?} at call {number}, {:?}",
-                faulty.calls().get(number as usize)
-            );
-            if let Err(Error::Failed(failure)) = &lived {
-                assert!(!matches!(failure, Failure::Corrupt(_)), "{what}: {failure}");
-            }
-            judge(&bucket.copy(), &witness, &what);
-            if faulty.calls().len() as u64 <= number {
-                break;
-            }
+fn any_call_that_is_refused_is_told_and_nothing_acknowledged_is_lost() {
+    fail_each_call(Fault::Refuse);
+}
+
+#[test]
+fn any_call_without_room_is_told_and_nothing_acknowledged_is_lost() {
+    fail_each_call(Fault::NoSpace);
+}
+
+#[test]
+fn any_call_whose_reply_is_lost_loses_nothing_that_was_acknowledged() {
+    fail_each_call(Fault::LoseReply);
+}
+
+#[test]
+fn any_call_whose_request_is_lost_loses_nothing_that_was_acknowledged() {
+    fail_each_call(Fault::LoseRequest);
+}
+
+/// Lives once for each call, which fails so.
+fn fail_each_call(fault: Fault) {
+    for number in 0.. {
+        let bucket = MemoryBucket::new();
+        let plan = Plan::none().at(number, fault);
+        let faulty = Arc::new(FaultyBucket::new(Arc::new(bucket.clone()), plan));
+        let mut witness = Witness::default();
+        let lived = live(faulty.clone(), options(&Arc::default()), &mut witness);
+        let what = format!(
+            "{fault:?} at call {number}, {:?}",
+            faulty.calls().get(number as usize)
+        );
+        if let Err(Error::Failed(failure)) = &lived {
+            assert!(!matches!(failure, Failure::Corrupt(_)), "{what}: {failure}");
+        }
+        judge(&bucket.copy(), &witness, &what);
+        if faulty.calls().len() as u64 <= number {
+            return;
         }
     }
 }

@@ -1,11 +1,12 @@
 //! Folding: while holders go on, in the background, and what is loaded afterwards.
 
-use crate::world::{Holder, StillClock, beginning, content, create, drive_name, open, options};
+use crate::world::{Holder, StillClock, beginning, branch_name, content, create, drive_name, open, options};
 use std::sync::Arc;
+use tenure_model::record::Source;
 use tenure_model::{Ino, Kind};
 use tenure_server::{Drive, Options, Threads};
 use tenure_store::{Bucket, MemoryBucket};
-use tenure_wire::Owner;
+use tenure_wire::{Access, Owner};
 
 #[test]
 fn after_a_fold_little_is_replayed_and_pages_are_loaded_when_they_are_read() {
@@ -126,5 +127,47 @@ fn pages_are_evicted_when_they_are_too_many() {
         assert_eq!(reader.names().len(), 30_000);
         let resident = drive.status().unwrap().page_bytes;
         assert!(resident < 400_000, "{resident} bytes of pages are in memory");
+    }
+}
+
+#[test]
+fn many_holders_ship_at_once_while_the_worker_folds() {
+    const HOLDERS: u64 = 6;
+    const BATCHES: u64 = 60;
+    let bucket = MemoryBucket::new();
+    let options = Options {
+        fold_bytes: 50_000,
+        page_bytes_max: 300_000,
+        threads: Threads::Started,
+        ..options(&Arc::<StillClock>::default())
+    };
+    let drive = Drive::create(Arc::new(bucket.clone()), &drive_name(), &beginning(), options).unwrap();
+    let main = Source::Branch(Holder::reader(&drive, "main").id.unwrap());
+    std::thread::scope(|scope| {
+        for number in 0..HOLDERS {
+            let (drive, main) = (&drive, &main);
+            scope.spawn(move || {
+                let name = format!("try-{number}");
+                drive.fork(main, &branch_name(&name)).unwrap();
+                let mut holder = Holder::new(drive, &name, Access::Exclusive, number % 2 == 0).unwrap();
+                for batch in 0..BATCHES {
+                    holder.file(&format!("file-{batch}"), &content(number * BATCHES + batch, 3000));
+                    holder.ship();
+                }
+                holder.give_back();
+            });
+        }
+    });
+    drive.close().unwrap();
+    let drive = open(&bucket);
+    assert_eq!(drive.check(true).unwrap(), [""; 0]);
+    for number in 0..HOLDERS {
+        let reader = Holder::reader(&drive, &format!("try-{number}"));
+        for batch in 0..BATCHES {
+            assert_eq!(
+                reader.read(&format!("file-{batch}")),
+                content(number * BATCHES + batch, 3000)
+            );
+        }
     }
 }

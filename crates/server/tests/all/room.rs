@@ -128,3 +128,50 @@ fn room_is_that_of_the_disk() {
     let space = faulty.disk().unwrap().space().unwrap();
     assert_eq!((room.total, room.free), (space.total, space.free));
 }
+
+#[test]
+fn on_a_full_disk_files_can_be_removed_and_branches_given_back() {
+    let (bucket, faulty, drive) = faulty();
+    let mut holder = Holder::hosted(&drive, "main");
+    let names: Vec<_> = (0..10).map(|number| format!("file-{number}")).collect();
+    for name in &names {
+        holder.file(name, &content(1, 5000));
+    }
+    holder.ship();
+    faulty.set_plan(full());
+    // The usual room is used up by what brings contents.
+    for number in 0.. {
+        let bytes = content(1000 + number, 60_000);
+        let digest = tenure_model::Digest::of(&bytes);
+        let Ok(mut places) = drive.place(
+            holder.session,
+            &[tenure_wire::Chunk {
+                digest,
+                bytes: &bytes,
+            }],
+        ) else {
+            break;
+        };
+        let ino = holder.make(Ino::ROOT, &format!("more-{number}"), Kind::File);
+        holder.write_placed(ino, places.remove(0));
+        if let Err(error) = holder.try_ship() {
+            assert_eq!(error.errno(), 28, "{error}");
+            break;
+        }
+    }
+    holder.give_back();
+    let mut holder = Holder::hosted(&drive, "main");
+    for name in &names {
+        holder.unlink(name);
+        holder.ship();
+    }
+    holder.give_back();
+    drop(drive);
+    let drive = try_open(Arc::new(bucket)).unwrap();
+    assert!(
+        Holder::reader(&drive, "main")
+            .names()
+            .iter()
+            .all(|name| name.starts_with("more-"))
+    );
+}
