@@ -73,37 +73,46 @@ fn said(lines: &mut Lines<BufReader<ChildStdout>>) -> String {
     lines.map(Result::unwrap).find(is_ours).unwrap_or_default()
 }
 
+/// A mount point from which a failed test takes what it left mounted.
+struct Point(TempDir);
+
+impl Drop for Point {
+    fn drop(&mut self) {
+        let _ = unmount(self.0.path(), Unmount::Force);
+    }
+}
+
 #[test]
 fn a_killed_daemon_leaves_enotconn_and_can_be_unmounted_and_mounted_again() {
     for transport in transports() {
-        let dir = TempDir::new().unwrap();
+        let point = Point(TempDir::new().unwrap());
+        let dir = point.0.path();
         let mut command = Command::new(std::env::current_exe().unwrap());
         if transport == Transport::Ring {
             command.env(BY_RING, "1");
         }
-        let (mut child, mut lines) = start(&mut command, dir.path());
+        let (mut child, mut lines) = start(&mut command, dir);
         assert_eq!(said(&mut lines), "mounted");
-        fs::write(dir.path().join("f"), b"x").unwrap();
+        fs::write(dir.join("f"), b"x").unwrap();
         // One call waits in the daemon when that is killed.
         let mut waiting = Command::new("stat");
-        waiting.arg(dir.path().join(WAITS)).stderr(Stdio::piped());
+        waiting.arg(dir.join(WAITS)).stderr(Stdio::piped());
         let mut waiting = waiting.spawn().unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(waiting.wait().unwrap().code(), Some(1));
         // Rings are taken down a moment after their process; calls made until then fail in other ways.
-        let mut errors =
-            std::iter::repeat_with(|| fs::read_dir(dir.path()).unwrap_err().raw_os_error().unwrap());
+        let mut errors = std::iter::repeat_with(|| fs::read_dir(dir).unwrap_err().raw_os_error().unwrap());
         let error = errors.find(|error| ![libc::ECONNABORTED, libc::ECANCELED].contains(error));
         assert_eq!(error, Some(libc::ENOTCONN));
         let options = Options {
             transport,
             ..Options::default()
         };
-        let again = Session::mount(&options, dir.path(), Arc::new(Memory::default()));
+        let again = Session::mount(&options, dir, Arc::new(Memory::default()));
         assert!(matches!(again, Err(MountError::Stale(_))), "{again:?}");
-        unmount(dir.path(), Unmount::Detach).unwrap();
-        let session = Session::mount(&options, dir.path(), Arc::new(Memory::default())).unwrap();
+        unmount(dir, Unmount::Detach).unwrap();
+        let session = Session::mount(&options, dir, Arc::new(Memory::default())).unwrap();
         session.unmount(Unmount::Detach).unwrap();
         session.join();
     }
