@@ -76,10 +76,13 @@ struct Line {
     state: Snapshot,
 }
 
-/// A line of which nobody knows whether it is there, because the answer was lost.
+/// A line that was made, or may have been because the answer was lost, and that was not looked at yet.
 struct Unknown {
     name: String,
     is_branch: bool,
+    is_certain: bool,
+    /// What it was made from.
+    history: History,
 }
 
 pub(crate) struct World {

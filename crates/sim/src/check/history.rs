@@ -17,7 +17,7 @@ pub(crate) struct Snapshot {
 }
 
 /// What happened to a branch since its last acknowledged sync.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct History {
     /// The names that are durable.
     base: Names,
@@ -28,12 +28,14 @@ pub(crate) struct History {
 }
 
 /// The contents that a file had.
+#[derive(Clone)]
 struct Versions {
     all: Vec<Version>,
     /// A file that got a name by that many changes had that version at least.
     named: Vec<(usize, usize)>,
 }
 
+#[derive(Clone)]
 struct Version {
     content: Content,
     /// Number of changes with which it came, where it came by one; else it was written.

@@ -42,39 +42,43 @@ impl World {
             let name = CheckpointName::parse(&name).expect("the world makes valid names");
             owner.checkpoint(&held, &name, "a checkpoint of the world")
         };
-        match made {
-            Ok(_) => {
-                self.trace.note(format_args!("  made {name}"));
-                self.unknown = Some(Unknown { name, is_branch });
-                self.learn_line(true)
-            }
-            Err(error) => {
-                self.failed(&error)?;
-                if self.life.machine.is_off() || self.life.has_stopped() {
-                    self.unknown = Some(Unknown { name, is_branch });
-                }
-                Ok(())
+        let is_certain = made.is_ok();
+        if let Err(error) = &made {
+            self.failed(error)?;
+            if !self.life.machine.is_off() && !self.life.has_stopped() {
+                return Ok(());
             }
         }
+        self.trace.note(format_args!("  {name}, made for certain: {is_certain}"));
+        self.unknown = Some(Unknown {
+            name,
+            is_branch,
+            is_certain,
+            history: self.history.clone(),
+        });
+        if is_certain { self.learn_line() } else { Ok(()) }
     }
 
     /// Looks whether a line that was made, or may have been, is there, and what is in it.
-    pub(super) fn learn_line(&mut self, must_be_there: bool) -> Verdict<()> {
-        let Some(Unknown { name, is_branch }) = self.unknown.take() else { return Ok(()) };
+    pub(super) fn learn_line(&mut self) -> Verdict<()> {
+        let Some(unknown) = self.unknown.take() else { return Ok(()) };
+        let name = unknown.name.clone();
         let all = self.life.owner.branches();
         let Some(all) = self.done(all)? else {
-            self.unknown = Some(Unknown { name, is_branch });
+            self.unknown = Some(unknown);
             return Ok(());
         };
         if !all.iter().any(|one| one.name == name) {
-            return if must_be_there { broken(format!("{name} was made and is not there")) } else { Ok(()) };
+            return if unknown.is_certain { broken(format!("{name} was made and is not there")) } else { Ok(()) };
         }
         let found = self.look_at(&name);
         let Some(state) = self.done(found)? else {
-            self.unknown = Some(Unknown { name, is_branch });
+            self.unknown = Some(unknown);
             return Ok(());
         };
-        self.history.judge(&state).map_err(|Broken(why)| Broken(format!("{name}: {why}")))?;
+        let judged = unknown.history.judge(&state);
+        judged.map_err(|Broken(why)| Broken(format!("{name}: {why}")))?;
+        let is_branch = unknown.is_branch;
         self.lines.insert(name, Line { is_branch, state });
         Ok(())
     }
@@ -134,7 +138,7 @@ impl World {
 
     /// Checks that all lines are there that should be, and some of them whole.
     pub(super) fn check_lines(&mut self) -> Verdict<()> {
-        self.learn_line(false)?;
+        self.learn_line()?;
         let all = self.life.owner.branches();
         let Some(all) = self.done(all)? else { return Ok(()) };
         let there: BTreeSet<String> = all.into_iter().map(|one| one.name).collect();
