@@ -7,8 +7,10 @@
 pub use rustix::io::Errno;
 
 mod abi;
+mod activity;
 mod attach;
 mod channel;
+mod courtesy;
 mod directory;
 mod dispatch;
 mod error;

@@ -22,11 +22,11 @@ use crate::kernel::{
 };
 use hidden::Hidden;
 use known::Known;
-use pool::Pool;
 use parking_lot::Mutex;
+use pool::Pool;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Weak};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tenure_client::{Branch, Error};
 use tenure_model::{Attr, Clock, Ino, Name, Refusal};

@@ -16,7 +16,10 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use tenure_model::Ref;
+use tenure_mount::kernel;
 
+/// How long idle CPUs are kept awake.
+const SPIN: Duration = Duration::from_micros(300);
 /// What the process that stays says on its standard output once the mount is usable; anything else is an error's text.
 const READY: &str = "ready";
 
@@ -49,6 +52,14 @@ pub(crate) struct Args {
     /// Threads that answer the kernel
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=64))]
     readers: u8,
+    /// How requests come from the kernel: `ring` is io_uring where the machine allows it
+    /// (/sys/module/fuse/parameters/enable_uring), else `device`
+    #[arg(long, value_enum, default_value_t = Transport::Device)]
+    transport: Transport,
+    /// What to do about the time that it takes to wake a CPU: `stay` lets callers stay on theirs, `sleep` does nothing,
+    /// `spin` keeps idle CPUs awake, in the idle class, for 300 microseconds after a request
+    #[arg(long, value_enum, default_value_t = Wakeups::Stay)]
+    wakeups: Wakeups,
     /// Stay in the foreground until the mount is gone
     #[arg(long)]
     foreground: bool,
@@ -59,7 +70,42 @@ pub(crate) struct Args {
     daemon: bool,
 }
 
+/// How requests come from the kernel.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Transport {
+    /// By /dev/fuse.
+    Device,
+    /// By io_uring.
+    Ring,
+}
+
+/// What to do about the time that a wake-up takes.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Wakeups {
+    /// Let callers stay on their CPUs.
+    Stay,
+    /// Nothing.
+    Sleep,
+    /// Keep idle CPUs awake.
+    Spin,
+}
+
 impl Args {
+    fn transport(&self) -> kernel::Transport {
+        match self.transport {
+            Transport::Device => kernel::Transport::Device,
+            Transport::Ring => kernel::Transport::Ring,
+        }
+    }
+
+    fn wakeups(&self) -> kernel::Wakeups {
+        match self.wakeups {
+            Wakeups::Stay => kernel::Wakeups::Stay,
+            Wakeups::Sleep => kernel::Wakeups::Sleep,
+            Wakeups::Spin => kernel::Wakeups::Spin { hold: SPIN },
+        }
+    }
+
     fn lag_max(&self) -> Duration {
         Duration::from_millis(self.lag)
     }

@@ -9,31 +9,31 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::Filesystem;
 use super::abi;
+use super::activity::Activity;
 use super::flags::InitFlags;
 use super::interrupt::Interrupts;
 use super::reply::{Line, Reply};
 use super::request::{Body, Malformed, Message, decode};
-use super::wakeups::Spinners;
 
 /// What all threads of a mount hand their messages to.
 pub(super) struct Dispatch {
     filesystem: Arc<dyn Filesystem>,
     flags: InitFlags,
     panicked: AtomicBool,
-    spinners: Option<Arc<Spinners>>,
+    activity: Option<Arc<Activity>>,
 }
 
 impl Dispatch {
     pub(super) fn new(
         filesystem: Arc<dyn Filesystem>,
         flags: InitFlags,
-        spinners: Option<Arc<Spinners>>,
+        activity: Option<Arc<Activity>>,
     ) -> Dispatch {
         Dispatch {
             filesystem,
             flags,
             panicked: AtomicBool::new(false),
-            spinners,
+            activity,
         }
     }
 
@@ -45,8 +45,8 @@ impl Dispatch {
         interrupts: &Interrupts,
         line: impl FnOnce() -> Line,
     ) {
-        if let Some(spinners) = &self.spinners {
-            spinners.stir();
+        if let Some(activity) = &self.activity {
+            activity.stir();
         }
         match decode(header, body, self.flags) {
             Ok(Message::Request(request)) => {

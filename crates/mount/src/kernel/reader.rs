@@ -8,28 +8,41 @@ use std::thread::JoinHandle;
 
 use rustix::io::Errno;
 
+use super::activity::Activity;
 use super::channel::Channel;
+use super::courtesy::{Courtesy, DEVICE_CPUS_MAX};
 use super::dispatch::Dispatch;
 use super::notify::Notifier;
 use super::payload::{Buffer, Pool};
 use super::reply::Line;
 use super::request::{Body, head};
-use super::wakeups::Spinners;
 
 /// Held by every thread of a mount; the end of the last one is the end of the mount.
 pub(super) struct Watch {
     dispatch: Dispatch,
     notifier: Notifier,
-    spinners: Option<Arc<Spinners>>,
+    activity: Option<Arc<Activity>>,
+    courtesy: Option<Arc<Courtesy>>,
 }
 
 impl Watch {
-    pub(super) fn new(dispatch: Dispatch, notifier: Notifier, spinners: Option<Arc<Spinners>>) -> Watch {
+    pub(super) fn new(
+        dispatch: Dispatch,
+        notifier: Notifier,
+        activity: Option<Arc<Activity>>,
+        courtesy: Option<Arc<Courtesy>>,
+    ) -> Watch {
         Watch {
             dispatch,
             notifier,
-            spinners,
+            activity,
+            courtesy,
         }
+    }
+
+    /// Returns what serving threads join to give way.
+    pub(super) fn courtesy(&self) -> Option<&Courtesy> {
+        self.courtesy.as_deref()
     }
 
     pub(super) fn dispatch(&self) -> &Dispatch {
@@ -40,14 +53,14 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         self.notifier.end();
-        if let Some(spinners) = &self.spinners {
-            spinners.end();
+        if let Some(activity) = &self.activity {
+            activity.end();
         }
         self.dispatch.ended();
     }
 }
 
-/// Starts `count` threads that read the connection of `channel`.
+/// Starts `count` threads that read the connection of `channel`, or one for each CPU where they give way.
 pub(super) fn spawn_all(
     count: usize,
     channel: &Arc<Channel>,
@@ -55,6 +68,12 @@ pub(super) fn spawn_all(
     watch: &Arc<Watch>,
 ) -> io::Result<Vec<JoinHandle<()>>> {
     let mut channel = Arc::clone(channel);
+    let cpus = watch
+        .courtesy()
+        .map(Courtesy::cpus)
+        .filter(|cpus| cpus.len() <= DEVICE_CPUS_MAX)
+        .unwrap_or_default();
+    let count = count.max(cpus.len());
     let mut threads = Vec::with_capacity(count);
     for index in 0..count {
         if index > 0 {
@@ -63,7 +82,13 @@ pub(super) fn spawn_all(
         }
         let (own, buffer, watch) = (Arc::clone(&channel), pool.take(), Arc::clone(watch));
         let thread = std::thread::Builder::new().name(format!("fuse-{index}"));
-        threads.push(thread.spawn(move || read(&own, buffer, &watch.dispatch))?);
+        let cpu = cpus.get(index).copied();
+        threads.push(thread.spawn(move || {
+            if let (Some(courtesy), Some(cpu)) = (watch.courtesy(), cpu) {
+                courtesy.join(cpu);
+            }
+            read(&own, buffer, &watch.dispatch);
+        })?);
     }
     Ok(threads)
 }

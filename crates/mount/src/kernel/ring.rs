@@ -168,6 +168,9 @@ fn run(
     // The other end is dropped where rings are not wanted after all.
     let Ok(go) = go.recv() else { return };
     pin(cpu);
+    if let Some(courtesy) = go.watch.courtesy() {
+        courtesy.join(cpu);
+    }
     let number = u16::try_from(cpu).expect("the kernel numbers its queues with 16 bits");
     queue.connect(&go.channel);
     let mut ring = Ring {

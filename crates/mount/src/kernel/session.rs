@@ -9,8 +9,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::Filesystem;
+use super::activity::Activity;
 use super::attach::{self, Unmount, unmount};
 use super::channel::Channel;
+use super::courtesy::Courtesy;
 use super::dispatch::Dispatch;
 use super::error::{MountError, UnmountError};
 use super::flags::InitFlags;
@@ -83,7 +85,7 @@ impl Default for Options {
             read_ahead_kib: None,
             transport: Transport::Device,
             ring_memory_max: 64 << 20,
-            wakeups: Wakeups::Sleep,
+            wakeups: Wakeups::Stay,
         }
     }
 }
@@ -216,9 +218,14 @@ fn start(
     let negotiated = negotiate(channel, &filesystem.wanted(), own)?;
     let (notifier, notifying) = Notifier::spawn(Arc::clone(channel)).map_err(MountError::Thread)?;
     let mut threads = vec![notifying];
-    let spinners = Spinners::spawn(options.wakeups, &mut threads).map_err(MountError::Thread)?;
-    let dispatch = Dispatch::new(Arc::clone(&filesystem), negotiated.flags, spinners.clone());
-    let watch = Arc::new(Watch::new(dispatch, notifier.clone(), spinners.clone()));
+    let beside = beside(options.wakeups, &mut threads).map_err(MountError::Thread)?;
+    let dispatch = Dispatch::new(Arc::clone(&filesystem), negotiated.flags, beside.activity.clone());
+    let watch = Arc::new(Watch::new(
+        dispatch,
+        notifier.clone(),
+        beside.activity,
+        beside.courtesy,
+    ));
     filesystem.ready(&negotiated, notifier.clone());
 
     let payload_max = negotiated.payload_max();
@@ -243,9 +250,29 @@ fn start(
         negotiated,
         transport,
         notifier,
-        spinners,
+        spinners: beside.spinners,
         threads,
     })
+}
+
+/// What works beside the serving threads, for the sake of wake-ups.
+#[derive(Default)]
+struct Beside {
+    activity: Option<Arc<Activity>>,
+    spinners: Option<Arc<Spinners>>,
+    courtesy: Option<Arc<Courtesy>>,
+}
+
+fn beside(wakeups: Wakeups, threads: &mut Vec<JoinHandle<()>>) -> std::io::Result<Beside> {
+    let activity = Arc::new(Activity::default());
+    let mut beside = Beside::default();
+    match wakeups {
+        Wakeups::Sleep => return Ok(beside),
+        Wakeups::Stay => beside.courtesy = Courtesy::spawn(&activity, threads)?,
+        Wakeups::Spin { hold } => beside.spinners = Some(Spinners::spawn(hold, &activity, threads)?),
+    }
+    beside.activity = Some(activity);
+    Ok(beside)
 }
 
 /// Makes rings where they are asked for, allowed and possible.

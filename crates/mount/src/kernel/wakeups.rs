@@ -6,13 +6,15 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
+
+use super::activity::Activity;
+use super::courtesy::set_class;
 
 /// How many spins there are between two looks at the clock.
 const SPINS: u32 = 50;
@@ -21,8 +23,10 @@ const SPINS: u32 = 50;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wakeups {
     /// Nothing: idle CPUs may halt.
-    #[default]
     Sleep,
+    /// Threads that serve give way to everything, one on each CPU, so that callers stay where they are (see `courtesy`).
+    #[default]
+    Stay,
     /// Keeps idle CPUs awake until `hold` after the last request.
     Spin {
         /// A fraction of a millisecond.
@@ -34,31 +38,21 @@ pub enum Wakeups {
 #[derive(Debug)]
 pub(super) struct Spinners {
     hold: Duration,
-    requests: AtomicU64,
-    asleep: AtomicUsize,
-    ended: AtomicBool,
-    state: Mutex<()>,
-    stirred: Condvar,
+    activity: Arc<Activity>,
     spun: AtomicU64,
 }
 
 impl Spinners {
-    /// Starts a thread on each CPU that this process may run on, where `wakeups` asks for it, and adds them to `threads`.
+    /// Starts a thread on each CPU that this process may run on, and adds them to `threads`.
     pub(super) fn spawn(
-        wakeups: Wakeups,
+        hold: Duration,
+        activity: &Arc<Activity>,
         threads: &mut Vec<JoinHandle<()>>,
-    ) -> io::Result<Option<Arc<Spinners>>> {
-        let Wakeups::Spin { hold } = wakeups else {
-            return Ok(None);
-        };
+    ) -> io::Result<Arc<Spinners>> {
         let allowed = sched_getaffinity(None)?;
         let spinners = Arc::new(Spinners {
             hold,
-            requests: AtomicU64::new(0),
-            asleep: AtomicUsize::new(0),
-            ended: AtomicBool::new(false),
-            state: Mutex::new(()),
-            stirred: Condvar::new(),
+            activity: Arc::clone(activity),
             spun: AtomicU64::new(0),
         });
         for cpu in (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)) {
@@ -66,23 +60,7 @@ impl Spinners {
             let thread = std::thread::Builder::new().name(format!("fuse-spin-{cpu}"));
             threads.push(thread.spawn(move || own.run(cpu))?);
         }
-        Ok(Some(spinners))
-    }
-
-    /// Says that a request has come.
-    pub(super) fn stir(&self) {
-        self.requests.fetch_add(1, Ordering::Relaxed);
-        if self.asleep.load(Ordering::Relaxed) != 0 {
-            let _state = self.state.lock();
-            self.stirred.notify_all();
-        }
-    }
-
-    /// Ends the threads.
-    pub(super) fn end(&self) {
-        self.ended.store(true, Ordering::Release);
-        let _state = self.state.lock();
-        self.stirred.notify_all();
+        Ok(spinners)
     }
 
     /// Returns the CPU time that was spun away.
@@ -94,27 +72,16 @@ impl Spinners {
         let mut only = CpuSet::new();
         only.set(cpu);
         // A thread that is not idle-class or not on its CPU would take time from others.
-        if sched_setaffinity(None, &only).is_err() || !become_idle() {
+        if sched_setaffinity(None, &only).is_err() || !set_class(gettid(), libc::SCHED_IDLE) {
             return;
         }
         let mut seen = 0;
-        while self.sleep(&mut seen) {
+        while self.activity.sleep(seen) {
             let before = clock(ClockId::ThreadCPUTime);
             self.spin(&mut seen);
             let spun = clock(ClockId::ThreadCPUTime).saturating_sub(before);
             self.spun.fetch_add(spun.as_nanos() as u64, Ordering::Relaxed);
         }
-    }
-
-    /// Sleeps until there has been a request that was not `seen`; returns whether there may be more.
-    fn sleep(&self, seen: &mut u64) -> bool {
-        let mut state = self.state.lock();
-        self.asleep.fetch_add(1, Ordering::Relaxed);
-        while self.requests.load(Ordering::Relaxed) == *seen && !self.ended.load(Ordering::Acquire) {
-            self.stirred.wait(&mut state);
-        }
-        self.asleep.fetch_sub(1, Ordering::Relaxed);
-        !self.ended.load(Ordering::Acquire)
     }
 
     fn spin(&self, seen: &mut u64) {
@@ -124,11 +91,11 @@ impl Spinners {
                 std::hint::spin_loop();
             }
             let now = clock(ClockId::Monotonic);
-            let requests = self.requests.load(Ordering::Relaxed);
+            let requests = self.activity.requests();
             if requests != *seen {
                 *seen = requests;
                 last = now;
-            } else if now.saturating_sub(last) > self.hold || self.ended.load(Ordering::Relaxed) {
+            } else if now.saturating_sub(last) > self.hold || self.activity.is_ended() {
                 return;
             }
         }
@@ -138,11 +105,4 @@ impl Spinners {
 fn clock(id: ClockId) -> Duration {
     let time = clock_gettime(id);
     Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec as u32)
-}
-
-/// Puts the calling thread into the class of threads that run only on idle CPUs.
-fn become_idle() -> bool {
-    let parameters = libc::sched_param { sched_priority: 0 };
-    // SAFETY: 0 names the calling thread, and the parameters are read during the call only.
-    unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters) == 0 }
 }

@@ -71,7 +71,11 @@ impl Served {
 
     fn write_bytes(&self, ino: Ino, offset: u64, bytes: Bytes, kill_suidgid: bool) -> Answered {
         self.branch.write(ino, offset, bytes)?;
-        if kill_suidgid { self.drop_set_ids(ino, self.branch.attr(ino)?).map(drop) } else { Ok(()) }
+        if kill_suidgid {
+            self.drop_set_ids(ino, self.branch.attr(ino)?).map(drop)
+        } else {
+            Ok(())
+        }
     }
 
     /// Makes a file durable with all names; an fsync of the root makes everything durable, which `sync` cannot ask for.

@@ -4,7 +4,7 @@ use super::hidden::{Hidden, Status};
 use super::known::Known;
 use super::pool::Pool;
 use super::{Requests, Served, Settings, TTL_EXCLUSIVE};
-use crate::kernel::{Contents, Filesystem, MountError, Session, Unmount, UnmountError};
+use crate::kernel::{Contents, Filesystem, MountError, Session, Transport, Unmount, UnmountError, Wakeups};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -28,6 +28,10 @@ pub struct Options {
     pub hide_contents: bool,
     /// How many threads read requests.
     pub readers: usize,
+    /// How requests come.
+    pub transport: Transport,
+    /// What to do about the time that a wake-up takes.
+    pub wakeups: Wakeups,
 }
 
 impl Default for Options {
@@ -38,6 +42,8 @@ impl Default for Options {
             allow_other: false,
             hide_contents: false,
             readers: 2,
+            transport: Transport::default(),
+            wakeups: Wakeups::default(),
         }
     }
 }
@@ -89,6 +95,8 @@ impl Mount {
                 Contents::Refuse
             },
             readers: options.readers,
+            transport: options.transport,
+            wakeups: options.wakeups,
             read_ahead_kib: Some(READ_AHEAD_KIB),
             ..crate::kernel::Options::default()
         };

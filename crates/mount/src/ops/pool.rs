@@ -38,7 +38,9 @@ impl Pool {
         state.queue.push_back(Box::new(work));
         if state.idle < state.queue.len() && state.threads < THREADS_MAX {
             let pool = self.clone();
-            let spawned = std::thread::Builder::new().name("waits".into()).spawn(move || pool.work());
+            let spawned = std::thread::Builder::new()
+                .name("waits".into())
+                .spawn(move || pool.work());
             state.threads += usize::from(spawned.is_ok());
             // Without any thread the work would wait for ever; its requests are answered EIO by being dropped.
             if state.threads == 0 {

@@ -93,9 +93,18 @@ fn mount_and_wait(args: &Args, drive: &Arc<Drive>, ready: impl FnOnce(&str) -> R
         opened.notices.extend(last);
         Arc::new(note)
     };
-    opened.notices.iter().for_each(|notice| eprintln!("note: {notice}"));
+    opened
+        .notices
+        .iter()
+        .for_each(|notice| eprintln!("note: {notice}"));
     let parts = (Arc::clone(&clock), witness);
-    let branch = Arc::new(Branch::hold(Arc::clone(&owner), parts, opened.clone(), (name, access), options)?);
+    let branch = Arc::new(Branch::hold(
+        Arc::clone(&owner),
+        parts,
+        opened.clone(),
+        (name, access),
+        options,
+    )?);
     let (end, ended) = channel();
     let mount = attach(
         args,
@@ -131,6 +140,8 @@ fn attach(
         allow_other: args.allow_other,
         hide_contents: args.hide_contents,
         readers: usize::from(args.readers),
+        transport: args.transport(),
+        wakeups: args.wakeups(),
     };
     let about = About {
         drive: args.what.drive.to_string(),

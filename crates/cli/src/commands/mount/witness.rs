@@ -5,8 +5,8 @@
 use crate::home;
 use crate::output;
 use anyhow::Result;
-use std::os::unix::fs::FileExt;
 use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
 use tenure_client::{Unsynced, Witness};
@@ -22,15 +22,26 @@ impl Note {
     pub(super) fn begin(folder: &Path, drive: &str, branch: &str) -> Result<(Self, Option<String>)> {
         let name = home::short_name(&folder.join(drive).join(branch));
         let path = home::logs()?.join(format!("unsynced-{name}"));
-        let last = std::fs::read_to_string(&path).ok().and_then(|text| sentence(&text));
-        let file = File::options().create(true).truncate(true).write(true).open(&path)?;
+        let last = std::fs::read_to_string(&path)
+            .ok()
+            .and_then(|text| sentence(&text));
+        let file = File::options()
+            .create(true)
+            .truncate(true)
+            .write(true)
+            .open(&path)?;
         Ok((Note(file), last))
     }
 }
 
 impl Witness for Note {
     fn see(&self, unsynced: Unsynced) {
-        let text = format!("{:20} {:20} {:20}\n", unsynced.ops, unsynced.bytes, unsynced.age.as_millis());
+        let text = format!(
+            "{:20} {:20} {:20}\n",
+            unsynced.ops,
+            unsynced.bytes,
+            unsynced.age.as_millis()
+        );
         debug_assert_eq!(text.len(), LEN);
         // Nothing depends on it but a sentence in a notice.
         let _ = self.0.write_all_at(text.as_bytes(), 0);
@@ -38,7 +49,9 @@ impl Witness for Note {
 }
 
 fn sentence(text: &str) -> Option<String> {
-    let mut numbers = text.split_whitespace().map_while(|number| number.parse::<u64>().ok());
+    let mut numbers = text
+        .split_whitespace()
+        .map_while(|number| number.parse::<u64>().ok());
     let (ops, bytes, age) = (numbers.next()?, numbers.next()?, numbers.next()?);
     if ops + bytes == 0 {
         return None;
@@ -57,8 +70,12 @@ mod tests {
 
     #[test]
     fn a_note_of_a_killed_mount_becomes_a_sentence() {
-        let said = sentence("                   3                 4096                  120\n").expect("something is lost");
-        assert!(said.contains("3 changes") && said.contains("4.00 KiB") && said.contains("120ms"), "{said}");
+        let said = sentence("                   3                 4096                  120\n")
+            .expect("something is lost");
+        assert!(
+            said.contains("3 changes") && said.contains("4.00 KiB") && said.contains("120ms"),
+            "{said}"
+        );
         assert_eq!(sentence("0 0 0\n"), None);
         assert_eq!(sentence(""), None);
     }
