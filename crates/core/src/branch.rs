@@ -1,19 +1,19 @@
-//! A branch: its tree, what it holds in all, and the two verbs, `decide` and `apply`.
+//! A branch: its tree, what it holds in all, and the two verbs, `decide` and `apply`, which together are `change`.
 //!
-//! Invariant: every page that an apply changes was read by its decide, so an apply never meets a page that is missing.
+//! Invariant: every page that an apply changes was read by its decide, so an apply never meets a page that is missing,
+//! as long as nothing is evicted in between ([`Memory::hold`](crate::tree::Memory::hold); `change` sees to it).
 
-use crate::change::Edits;
+use crate::cookie::NameHash;
+use crate::edits::Edits;
 use crate::tree::{Missing, Tree};
-use siphasher::sip::SipHasher13;
-use std::hash::Hasher;
-use tenure_model::{Attr, Ino, Name, Op, Refusal, limits};
+use tenure_model::{Attr, Ino, Op, Refusal};
 
 /// One line of a drive's tree. A clone is a fork: it costs nothing and shares every page.
 #[derive(Clone)]
 pub struct Branch {
     pub(crate) tree: Tree,
     pub(crate) totals: Totals,
-    pub(crate) hash_key: [u8; 16],
+    pub(crate) names: NameHash,
 }
 
 /// What a branch holds in all.
@@ -71,18 +71,25 @@ pub struct Outcome {
 
 impl Branch {
     /// Returns a branch that holds nothing but a root directory.
-    pub fn new(hash_key: [u8; 16], root: Attr) -> Self {
+    pub fn new(names: impl Into<NameHash>, root: Attr) -> Self {
         let mut edits = Edits::default();
         edits.put_value(&crate::key::Key::attr(Ino::ROOT), &root);
-        let mut branch =
-            Branch { tree: Tree::new(), totals: Totals { inodes: 1, bytes: 0 }, hash_key };
+        let mut branch = Branch {
+            tree: Tree::new(),
+            totals: Totals { inodes: 1, bytes: 0 },
+            names: names.into(),
+        };
         edits.apply(&mut branch.tree);
         branch
     }
 
     /// Returns a branch whose pages rest in packs.
-    pub fn stored(hash_key: [u8; 16], tree: Tree, totals: Totals) -> Self {
-        Branch { tree, totals, hash_key }
+    pub fn stored(names: impl Into<NameHash>, tree: Tree, totals: Totals) -> Self {
+        Branch {
+            tree,
+            totals,
+            names: names.into(),
+        }
     }
 
     /// Returns the tree.
@@ -100,19 +107,18 @@ impl Branch {
         crate::ops::decide(self, op)
     }
 
-    /// Makes a change that was decided on this very state.
+    /// Decides `op` and makes the change. While a page is missing, nothing has changed.
+    pub fn change(&mut self, op: &Op) -> Result<Outcome, Undecided> {
+        let memory = self.tree.memory().clone();
+        let _held = memory.hold();
+        let decision = self.decide(op)?;
+        Ok(self.apply(decision))
+    }
+
+    /// Makes a change that was decided on this very state; no page was evicted since.
     pub fn apply(&mut self, decision: Decision) -> Outcome {
         decision.edits.apply(&mut self.tree);
         self.totals = decision.totals;
         decision.outcome
-    }
-
-    /// Returns the first cookie of the entries whose names hash like `name`; they share its upper 60 bits.
-    pub(crate) fn cookie(&self, name: &Name) -> u64 {
-        let mut hasher = SipHasher13::new_with_key(&self.hash_key);
-        hasher.write(name.as_bytes());
-        // Cookies are offsets of a directory stream: positive, and above those of `.` and `..`.
-        let base = (hasher.finish() >> 1) & !(limits::HASH_COLLISIONS_MAX - 1);
-        base.max(limits::HASH_COLLISIONS_MAX)
     }
 }

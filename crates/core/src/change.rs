@@ -1,90 +1,10 @@
 //! A change in the making: reads see what the same op has already put, the tree stays untouched.
 
 use crate::branch::{Branch, Decision, Outcome, Totals, Undecided};
+use crate::edits::Edits;
 use crate::key::Key;
-use crate::tree::Tree;
-use tenure_model::codec::{Codec, Malformed};
-use tenure_model::{Attr, Ino, Name, Refusal, Timestamp, limits};
-
-/// Records to put, remove, or remove as a range, in order.
-#[derive(Default)]
-pub(crate) struct Edits {
-    bytes: Vec<u8>,
-    list: Vec<Edit>,
-}
-
-#[derive(Clone, Copy)]
-struct Edit {
-    kind: EditKind,
-    start: u32,
-    middle: u32,
-    end: u32,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum EditKind {
-    Put,
-    Remove,
-    RemoveRange,
-}
-
-impl Edits {
-    fn push(&mut self, kind: EditKind, first: &[u8], second: impl FnOnce(&mut Vec<u8>)) {
-        let place = |bytes: &Vec<u8>| u32::try_from(bytes.len()).expect("an op's edits are bounded by its message");
-        let start = place(&self.bytes);
-        self.bytes.extend_from_slice(first);
-        let middle = place(&self.bytes);
-        second(&mut self.bytes);
-        self.list.push(Edit { kind, start, middle, end: place(&self.bytes) });
-    }
-
-    pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) {
-        self.push(EditKind::Put, key, |bytes| bytes.extend_from_slice(value));
-    }
-
-    pub(crate) fn put_value(&mut self, key: &[u8], value: &impl Codec) {
-        self.push(EditKind::Put, key, |bytes| value.write(bytes));
-    }
-
-    pub(crate) fn remove(&mut self, key: &[u8]) {
-        self.push(EditKind::Remove, key, |_| {});
-    }
-
-    /// Removes every key in `from..to`.
-    pub(crate) fn remove_range(&mut self, from: &[u8], to: &[u8]) {
-        self.push(EditKind::RemoveRange, from, |bytes| bytes.extend_from_slice(to));
-    }
-
-    fn parts(&self, edit: Edit) -> (&[u8], &[u8]) {
-        let (start, middle, end) = (edit.start as usize, edit.middle as usize, edit.end as usize);
-        (&self.bytes[start..middle], &self.bytes[middle..end])
-    }
-
-    /// Returns what was put or removed last under `key`, if anything was.
-    fn get(&self, key: &[u8]) -> Option<Option<&[u8]>> {
-        self.list.iter().rev().find_map(|edit| {
-            let (first, second) = self.parts(*edit);
-            match edit.kind {
-                EditKind::Put if first == key => Some(Some(second)),
-                EditKind::Remove if first == key => Some(None),
-                EditKind::RemoveRange if first <= key && key < second => Some(None),
-                EditKind::Put | EditKind::Remove | EditKind::RemoveRange => None,
-            }
-        })
-    }
-
-    pub(crate) fn apply(self, tree: &mut Tree) {
-        for edit in &self.list {
-            let (first, second) = self.parts(*edit);
-            match edit.kind {
-                EditKind::Put => tree.insert(first, second).map(drop),
-                EditKind::Remove => tree.remove(first).map(drop),
-                EditKind::RemoveRange => tree.remove_range(first, second).map(drop),
-            }
-            .expect("decide has read every page that its decision changes");
-        }
-    }
-}
+use tenure_model::codec::Malformed;
+use tenure_model::{Attr, Ino, Name, Refusal, Timestamp};
 
 /// One op's change of a branch, being decided.
 pub(crate) struct Change<'a> {
@@ -118,7 +38,11 @@ impl<'a> Change<'a> {
         for (ino, attr) in std::mem::take(&mut self.attrs) {
             self.edits.put_value(&Key::attr(ino), &attr);
         }
-        Decision { edits: self.edits, totals: self.totals, outcome: self.outcome }
+        Decision {
+            edits: self.edits,
+            totals: self.totals,
+            outcome: self.outcome,
+        }
     }
 
     /// Reads a record as this change has left it.
@@ -146,7 +70,11 @@ impl<'a> Change<'a> {
             return Err(Refusal::NotDirectory.into());
         }
         // A removed directory that somebody still stands in takes no new entries.
-        if attr.nlink == 0 { Err(Refusal::NotFound.into()) } else { Ok(attr) }
+        if attr.nlink == 0 {
+            Err(Refusal::NotFound.into())
+        } else {
+            Ok(attr)
+        }
     }
 
     pub(crate) fn put_attr(&mut self, ino: Ino, attr: Attr) {
@@ -168,32 +96,32 @@ impl<'a> Change<'a> {
             return Err(Refusal::InvalidArgument.into());
         }
         self.totals.inodes += 1;
-        self.answer(ino, attr);
+        self.put_attr(ino, attr);
         Ok(())
     }
 
     /// Finds an entry of a directory.
     pub(crate) fn find(&self, parent: Ino, name: &Name) -> Result<Option<Found>, Undecided> {
-        let base = self.branch.cookie(name);
-        for cookie in base..base + limits::HASH_COLLISIONS_MAX {
+        let cookies = self.branch.names.cookies(name.as_bytes());
+        for cookie in cookies.clone() {
             let found = self.get(&Key::entry(parent, cookie), |value| entry_named(value, name))?;
             match found {
                 Some(Some((ino, d_type))) => return Ok(Some(Found { cookie, ino, d_type })),
                 Some(None) => {}
                 // Without any edit of this change in the way, one scan tells that the rest is empty too.
-                None if self.no_entry_from(parent, cookie, base)? => return Ok(None),
+                None if self.no_entry_between(parent, cookie, cookies.end)? => return Ok(None),
                 None => {}
             }
         }
         Ok(None)
     }
 
-    fn no_entry_from(&self, parent: Ino, cookie: u64, base: u64) -> Result<bool, Undecided> {
+    fn no_entry_between(&self, parent: Ino, cookie: u64, end: u64) -> Result<bool, Undecided> {
         use std::ops::{Bound, ControlFlow};
-        if !self.edits.list.is_empty() {
+        if !self.edits.is_empty() {
             return Ok(false);
         }
-        let end = Key::entry(parent, base + limits::HASH_COLLISIONS_MAX);
+        let end = Key::entry(parent, end);
         let mut empty = true;
         self.branch.tree.scan(
             Bound::Excluded(&*Key::entry(parent, cookie)),
@@ -207,12 +135,18 @@ impl<'a> Change<'a> {
     }
 
     /// Puts an entry that is not there yet.
-    pub(crate) fn add_entry(&mut self, parent: Ino, name: &Name, ino: Ino, d_type: u8) -> Result<(), Undecided> {
-        let base = self.branch.cookie(name);
-        for cookie in base..base + limits::HASH_COLLISIONS_MAX {
+    pub(crate) fn add_entry(
+        &mut self,
+        parent: Ino,
+        name: &Name,
+        ino: Ino,
+        d_type: u8,
+    ) -> Result<(), Undecided> {
+        for cookie in self.branch.names.cookies(name.as_bytes()) {
             let key = Key::entry(parent, cookie);
             if self.get(&key, |_| ())?.is_none() {
-                self.edits.push(EditKind::Put, &key, |bytes| put_entry(bytes, ino, d_type, name));
+                self.edits
+                    .put_with(&key, |bytes| put_entry(bytes, ino, d_type, name));
                 return Ok(());
             }
         }
@@ -221,7 +155,9 @@ impl<'a> Change<'a> {
 
     /// Lets an entry that is there name another inode.
     pub(crate) fn move_entry(&mut self, parent: Ino, name: &Name, cookie: u64, ino: Ino, d_type: u8) {
-        self.edits.push(EditKind::Put, &Key::entry(parent, cookie), |bytes| put_entry(bytes, ino, d_type, name));
+        self.edits.put_with(&Key::entry(parent, cookie), |bytes| {
+            put_entry(bytes, ino, d_type, name)
+        });
     }
 
     pub(crate) fn remove_entry(&mut self, parent: Ino, cookie: u64) {
@@ -258,8 +194,14 @@ impl<'a> Change<'a> {
         time: Timestamp,
     ) -> Result<(), Undecided> {
         let mut attr = self.attr(ino)?;
-        attr.size = attr.size.checked_add_signed(entries).expect("a directory counts its entries");
-        attr.nlink = attr.nlink.checked_add_signed(directories).expect("a directory counts its directories");
+        attr.size = attr
+            .size
+            .checked_add_signed(entries)
+            .expect("a directory counts its entries");
+        attr.nlink = attr
+            .nlink
+            .checked_add_signed(directories)
+            .expect("a directory counts its directories");
         attr.mtime = time;
         attr.ctime = time;
         self.put_attr(ino, attr);

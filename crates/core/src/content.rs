@@ -8,13 +8,17 @@ use crate::key::{Key, Named};
 use crate::tree::{Missing, Tree};
 use std::ops::{Bound, ControlFlow};
 use tenure_model::codec::Codec;
+use tenure_model::limits::INLINE_LEN_MAX;
 use tenure_model::{Attr, Extent, Ino, Piece};
 
 fn piece(key: &[u8], value: &[u8]) -> Piece {
     let Some(Named::Extent(_, offset)) = Named::parse(key) else {
         unreachable!("only extents lie between these keys")
     };
-    Piece { offset, extent: Extent::parsed(value).expect("only valid extents are put") }
+    Piece {
+        offset,
+        extent: Extent::parsed(value).expect("only valid extents are put"),
+    }
 }
 
 /// Returns the whole extents that touch `offset..end`, in order.
@@ -53,7 +57,10 @@ fn part(piece: &Piece, offset: u64, end: u64) -> Piece {
     if from == piece.offset && to == piece.end() {
         return piece.clone();
     }
-    Piece { offset: from, extent: piece.extent.part(from - piece.offset, to - from) }
+    Piece {
+        offset: from,
+        extent: piece.extent.part(from - piece.offset, to - from),
+    }
 }
 
 /// Returns the first byte at or behind `offset` that an extent covers.
@@ -90,51 +97,67 @@ pub(crate) fn next_hole(tree: &Tree, ino: Ino, offset: u64) -> Result<u64, Missi
 
 impl Change<'_> {
     /// Makes `offset..end` of a file a hole. Counts in `attr`, which the caller puts.
-    pub(crate) fn clear(&mut self, ino: Ino, attr: &mut Attr, offset: u64, end: u64) -> Result<(), Undecided> {
+    pub(crate) fn clear(
+        &mut self,
+        ino: Ino,
+        attr: &mut Attr,
+        offset: u64,
+        end: u64,
+    ) -> Result<(), Undecided> {
+        if offset == 0 && end >= attr.size {
+            return self.clear_all(ino, attr);
+        }
         let old = touching(&self.branch.tree, ino, offset, end)?;
-        let new = old.iter().flat_map(|piece| around(piece, offset, end)).flatten().collect();
+        let new = uncovered(&old, &[(offset, end)]);
         self.replace(ino, attr, &old, new)
+    }
+
+    /// Makes a file one hole, whatever it holds, without looking at it.
+    fn clear_all(&mut self, ino: Ino, attr: &mut Attr) -> Result<(), Undecided> {
+        let (from, to) = (Key::extent(ino, 0), Key::extents_end(ino));
+        if attr.allocated > 0 {
+            // The pages at the two ends change; what lies between them is dropped unseen.
+            self.branch.tree.get(&from, |_| ())?;
+            self.branch.tree.get(&to, |_| ())?;
+            self.edits.remove_range(&from, &to);
+        }
+        self.totals.bytes -= attr.allocated;
+        attr.allocated = 0;
+        Ok(())
     }
 
     /// Puts pieces, in rising order, over whatever is there. Counts in `attr`, which the caller puts.
-    pub(crate) fn put_pieces(&mut self, ino: Ino, attr: &mut Attr, pieces: &[Piece]) -> Result<(), Undecided> {
-        let (Some(first), Some(last)) = (pieces.first(), pieces.last()) else { return Ok(()) };
-        let old = touching(&self.branch.tree, ino, first.offset, last.end())?;
-        let mut new = pieces.to_vec();
-        for piece in &old {
-            let mut rest = Some(piece.clone());
-            for over in pieces {
-                let Some(piece) = rest.take() else { break };
-                if over.end() <= piece.offset || over.offset >= piece.end() {
-                    rest = Some(piece);
-                    continue;
-                }
-                let [left, right] = around(&piece, over.offset, over.end());
-                new.extend(left);
-                rest = right;
-            }
-            new.extend(rest);
-        }
-        new.sort_by_key(|piece| piece.offset);
-        self.replace(ino, attr, &old, new)
+    pub(crate) fn put_pieces(
+        &mut self,
+        ino: Ino,
+        attr: &mut Attr,
+        pieces: &[Piece],
+    ) -> Result<(), Undecided> {
+        let covered: Vec<_> = pieces.iter().map(|piece| (piece.offset, piece.end())).collect();
+        self.put_over(ino, attr, &covered, pieces)
     }
 
-    /// Lets `range` of a file hold `pieces` and nothing else. Counts in `attr`, which the caller puts.
+    /// Lets the ranges `covered` of a file, in rising order, hold `pieces` and nothing else. Counts in `attr`, which
+    /// the caller puts.
     pub(crate) fn put_over(
         &mut self,
         ino: Ino,
         attr: &mut Attr,
-        (offset, end): (u64, u64),
+        covered: &[(u64, u64)],
         pieces: &[Piece],
     ) -> Result<(), Undecided> {
-        let old = touching(&self.branch.tree, ino, offset, end)?;
-        let kept = old.iter().flat_map(|piece| around(piece, offset, end)).flatten();
-        let mut new: Vec<_> = kept.chain(pieces.iter().cloned()).collect();
+        let (Some((start, _)), Some((_, end))) = (covered.first(), covered.last()) else {
+            return Ok(());
+        };
+        let old = near(&self.branch.tree, ino, *start, *end)?;
+        let mut new = uncovered(&old, covered);
+        new.extend_from_slice(pieces);
         new.sort_by_key(|piece| piece.offset);
         self.replace(ino, attr, &old, new)
     }
 
-    /// Takes `cut` out of a file and moves every byte behind it by `distance`. Counts in `attr`, which the caller puts.
+    /// Takes `start..end` out of a file and moves every byte behind it by `distance`. Counts in `attr`, which the
+    /// caller puts.
     pub(crate) fn shift(
         &mut self,
         ino: Ino,
@@ -142,14 +165,18 @@ impl Change<'_> {
         (start, end): (u64, u64),
         distance: i64,
     ) -> Result<(), Undecided> {
-        let old = touching(&self.branch.tree, ino, start, u64::MAX)?;
+        let old = near(&self.branch.tree, ino, start, u64::MAX)?;
         let mut new = Vec::with_capacity(old.len() + 1);
         for piece in &old {
-            let [left, _] = around(piece, start, u64::MAX);
-            new.extend(left);
+            if piece.offset < start {
+                new.push(part(piece, piece.offset, start));
+            }
             if piece.end() > end {
                 let mut moved = part(piece, end, u64::MAX);
-                moved.offset = moved.offset.checked_add_signed(distance).expect("the caller checked the range");
+                moved.offset = moved
+                    .offset
+                    .checked_add_signed(distance)
+                    .expect("the caller checked the range");
                 new.push(moved);
             }
         }
@@ -157,54 +184,90 @@ impl Change<'_> {
     }
 
     /// Lets a file have the extents `new` where it has `old`; both are in rising order.
-    fn replace(&mut self, ino: Ino, attr: &mut Attr, old: &[Piece], new: Vec<Piece>) -> Result<(), Undecided> {
+    fn replace(
+        &mut self,
+        ino: Ino,
+        attr: &mut Attr,
+        old: &[Piece],
+        new: Vec<Piece>,
+    ) -> Result<(), Undecided> {
         let sum = |pieces: &[Piece]| pieces.iter().map(|piece| piece.extent.len()).sum::<u64>();
         let (freed, gained) = (sum(old), sum(&new));
         attr.allocated = attr.allocated + gained - freed;
         self.totals.bytes = self.totals.bytes + gained - freed;
         let new = joined(new);
-        for piece in old {
-            if new.binary_search_by_key(&piece.offset, |piece| piece.offset).is_err() {
-                self.edits.remove(&Key::extent(ino, piece.offset));
-            }
-        }
+        let find = |pieces: &[Piece], offset| pieces.binary_search_by_key(&offset, |piece| piece.offset);
         for piece in &new {
-            let same = old.binary_search_by_key(&piece.offset, |piece| piece.offset);
-            if same.is_ok_and(|at| old[at] == *piece) {
+            if find(old, piece.offset).is_ok_and(|at| old[at] == *piece) {
                 continue;
             }
             let key = Key::extent(ino, piece.offset);
-            self.get(&key, |_| ())?;
+            self.branch.tree.get(&key, |_| ())?;
             self.edits.put_value(&key, &piece.extent);
+        }
+        for piece in old {
+            if find(&new, piece.offset).is_err() {
+                self.edits.remove(&Key::extent(ino, piece.offset));
+            }
         }
         Ok(())
     }
 }
 
-/// Returns what of a piece lies before `offset` and behind `end`.
-fn around(piece: &Piece, offset: u64, end: u64) -> [Option<Piece>; 2] {
-    let left = (piece.offset < offset).then(|| part(piece, piece.offset, offset));
-    let right = (piece.end() > end).then(|| part(piece, end, piece.end()));
-    [left, right]
+/// Returns the whole extents that touch `offset..end` or a byte beside it, so that what is put can join them.
+fn near(tree: &Tree, ino: Ino, offset: u64, end: u64) -> Result<Vec<Piece>, Missing> {
+    touching(tree, ino, offset.saturating_sub(1), end.saturating_add(1))
 }
 
-/// Joins neighbours that are neighbours in one chunk as well.
+/// Returns what of `pieces` lies in none of the ranges; both are in rising order.
+fn uncovered(pieces: &[Piece], mut ranges: &[(u64, u64)]) -> Vec<Piece> {
+    let mut rest = Vec::with_capacity(pieces.len() + ranges.len());
+    for piece in pieces {
+        ranges = &ranges[ranges.partition_point(|(_, end)| *end <= piece.offset)..];
+        let mut from = piece.offset;
+        for (start, end) in ranges.iter().take_while(|(start, _)| *start < piece.end()) {
+            if from < *start {
+                rest.push(part(piece, from, *start));
+            }
+            from = *end;
+        }
+        if from < piece.end() {
+            rest.push(part(piece, from, piece.end()));
+        }
+    }
+    rest
+}
+
+/// Joins neighbours that are neighbours in one chunk as well, or that one record can hold.
 fn joined(pieces: Vec<Piece>) -> Vec<Piece> {
     let mut joined: Vec<Piece> = Vec::with_capacity(pieces.len());
     for piece in pieces {
-        let Some(last) = joined.last_mut() else {
+        let joins = |last: &mut Piece| last.end() == piece.offset && join(&mut last.extent, &piece.extent);
+        if !joined.last_mut().is_some_and(joins) {
             joined.push(piece);
-            continue;
-        };
-        let end = last.end();
-        match (&mut last.extent, &piece.extent) {
-            (Extent::Chunk { at, start, len }, Extent::Chunk { at: next_at, start: next, len: more })
-                if at == next_at && end == piece.offset && *start + *len == *next =>
-            {
-                *len += more;
-            }
-            _ => joined.push(piece),
         }
     }
     joined
+}
+
+/// Lets an extent take in the one that follows it; tells whether it could.
+fn join(extent: &mut Extent, next: &Extent) -> bool {
+    match (extent, next) {
+        (
+            Extent::Chunk { at, start, len },
+            Extent::Chunk {
+                at: next_at,
+                start: next,
+                len: more,
+            },
+        ) if at == next_at && *start + *len == *next => {
+            *len += more;
+            true
+        }
+        (Extent::Inline(bytes), Extent::Inline(more)) if bytes.len() + more.len() <= INLINE_LEN_MAX => {
+            *bytes = [&**bytes, &**more].concat().into();
+            true
+        }
+        (Extent::Chunk { .. } | Extent::Inline(_), Extent::Chunk { .. } | Extent::Inline(_)) => false,
+    }
 }

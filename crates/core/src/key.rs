@@ -26,7 +26,10 @@ pub(crate) struct Key {
 
 impl Key {
     fn new(prefix: u8, ino: Ino) -> Self {
-        let mut key = Key { len: 0, bytes: [0; LEN_MAX] };
+        let mut key = Key {
+            len: 0,
+            bytes: [0; LEN_MAX],
+        };
         key.push(&[prefix]);
         key.push(&ino.0.to_be_bytes());
         key
@@ -73,6 +76,10 @@ impl Key {
         let mut key = Key::new(CONTENT, ino);
         key.push(&offset.to_be_bytes());
         key
+    }
+
+    pub(crate) fn extents_end(ino: Ino) -> Self {
+        Key::extent(ino, u64::MAX)
     }
 
     pub(crate) fn orphan(ino: Ino) -> Self {

@@ -8,11 +8,14 @@ pub mod branch;
 mod change;
 mod check;
 mod content;
+mod cookie;
+mod edits;
 mod key;
 mod ops;
 mod read;
 pub mod tree;
 
 pub use branch::{Branch, Decision, Outcome, Totals, Undecided};
+pub use cookie::NameHash;
 pub use read::{DirEntry, Seek};
 pub use tree::{Missing, Tree};

@@ -8,6 +8,7 @@ use crate::{Undecided, content};
 use std::ops::{Bound, ControlFlow};
 use tenure_model::attr::Xattrs;
 use tenure_model::codec::Codec;
+use tenure_model::limits::XATTR_NAME_LEN_MAX;
 use tenure_model::{Attr, Extent, Ino, Kind, Name, Piece, Refusal};
 
 /// An entry of a directory.
@@ -35,7 +36,9 @@ pub enum Seek {
 impl Branch {
     /// Returns an inode's attributes, or none when there is no such inode.
     pub fn attr(&self, ino: Ino) -> Result<Option<Attr>, Missing> {
-        self.tree.get(&Key::attr(ino), |value| Attr::parsed(value).expect("only valid attributes are put"))
+        self.tree.get(&Key::attr(ino), |value| {
+            Attr::parsed(value).expect("only valid attributes are put")
+        })
     }
 
     /// Returns the inode that `name` names in `parent`.
@@ -43,8 +46,10 @@ impl Branch {
         let change = Change::new(self);
         match change.find(parent, name)? {
             Some(found) => Ok(found.ino),
-            None if self.attr(parent)?.is_some_and(|attr| attr.is_directory()) => Err(Refusal::NotFound.into()),
-            None => Err(Refusal::NotDirectory.into()),
+            None if self.attr(parent)?.is_some_and(|attr| !attr.is_directory()) => {
+                Err(Refusal::NotDirectory.into())
+            }
+            None => Err(Refusal::NotFound.into()),
         }
     }
 
@@ -56,14 +61,20 @@ impl Branch {
         mut visit: impl FnMut(DirEntry<'_>) -> ControlFlow<()>,
     ) -> Result<(), Missing> {
         let (from, to) = (Key::entry(parent, after), Key::entries_end(parent));
-        self.tree.scan(Bound::Excluded(&*from), Bound::Excluded(&*to), |key, value| {
-            let Some(Named::Entry(_, cookie)) = Named::parse(key) else {
-                unreachable!("only entries lie between these keys")
-            };
-            let (ino, d_type, name) = entry_parts(value).expect("only valid entries are put");
-            let kind = Kind::of_d_type(d_type).expect("only valid entries are put");
-            visit(DirEntry { cookie, ino, kind, name })
-        })
+        self.tree
+            .scan(Bound::Excluded(&*from), Bound::Excluded(&*to), |key, value| {
+                let Some(Named::Entry(_, cookie)) = Named::parse(key) else {
+                    unreachable!("only entries lie between these keys")
+                };
+                let (ino, d_type, name) = entry_parts(value).expect("only valid entries are put");
+                let kind = Kind::of_d_type(d_type).expect("only valid entries are put");
+                visit(DirEntry {
+                    cookie,
+                    ino,
+                    kind,
+                    name,
+                })
+            })
     }
 
     /// Returns a symlink's target.
@@ -75,7 +86,8 @@ impl Branch {
     /// Returns the value of an extended attribute.
     pub fn xattr(&self, ino: Ino, name: &[u8]) -> Result<Box<[u8]>, Undecided> {
         let attr = self.attr(ino)?.ok_or(Refusal::NotFound)?;
-        if !attr.xattrs.has(Xattrs::ANY) {
+        // No longer name was ever put, nor is it a key.
+        if !attr.xattrs.has(Xattrs::ANY) || name.len() > XATTR_NAME_LEN_MAX {
             return Err(Refusal::NoAttribute.into());
         }
         let value = self.tree.get(&Key::xattr(ino, name), |value| value.into())?;
@@ -87,12 +99,13 @@ impl Branch {
         let attr = self.attr(ino)?.ok_or(Refusal::NotFound)?;
         if attr.xattrs.has(Xattrs::ANY) {
             let (from, to) = (Key::xattr(ino, &[]), Key::xattrs_end(ino));
-            self.tree.scan(Bound::Included(&*from), Bound::Excluded(&*to), |key, _| {
-                if let Some(Named::Xattr(_, name)) = Named::parse(key) {
-                    visit(name);
-                }
-                ControlFlow::Continue(())
-            })?;
+            self.tree
+                .scan(Bound::Included(&*from), Bound::Excluded(&*to), |key, _| {
+                    if let Some(Named::Xattr(_, name)) = Named::parse(key) {
+                        visit(name);
+                    }
+                    ControlFlow::Continue(())
+                })?;
         }
         Ok(())
     }
@@ -119,24 +132,30 @@ impl Branch {
     /// Visits every extent of every file: inode, offset and extent.
     pub fn extents(&self, mut visit: impl FnMut(Ino, u64, &Extent)) -> Result<(), Missing> {
         let (from, to) = (Key::extent(Ino(0), 0), Key::extent(Ino(u64::MAX), u64::MAX));
-        self.tree.scan(Bound::Included(&*from), Bound::Included(&*to), |key, value| {
-            if let Some(Named::Extent(ino, offset)) = Named::parse(key) {
-                visit(ino, offset, &Extent::parsed(value).expect("only valid extents are put"));
-            }
-            ControlFlow::Continue(())
-        })
+        self.tree
+            .scan(Bound::Included(&*from), Bound::Included(&*to), |key, value| {
+                if let Some(Named::Extent(ino, offset)) = Named::parse(key) {
+                    visit(
+                        ino,
+                        offset,
+                        &Extent::parsed(value).expect("only valid extents are put"),
+                    );
+                }
+                ControlFlow::Continue(())
+            })
     }
 
     /// Returns the inodes that have no entry and were not dropped.
     pub fn orphans(&self) -> Result<Vec<Ino>, Missing> {
         let mut orphans = Vec::new();
         let (from, to) = (Key::orphan(Ino(0)), Key::orphan(Ino(u64::MAX)));
-        self.tree.scan(Bound::Included(&*from), Bound::Included(&*to), |key, _| {
-            if let Some(Named::Orphan(ino)) = Named::parse(key) {
-                orphans.push(ino);
-            }
-            ControlFlow::Continue(())
-        })?;
+        self.tree
+            .scan(Bound::Included(&*from), Bound::Included(&*to), |key, _| {
+                if let Some(Named::Orphan(ino)) = Named::parse(key) {
+                    orphans.push(ino);
+                }
+                ControlFlow::Continue(())
+            })?;
         Ok(orphans)
     }
 }

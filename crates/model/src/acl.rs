@@ -10,6 +10,11 @@ pub const DEFAULT: &[u8] = b"system.posix_acl_default";
 const VERSION: u32 = 2;
 const ENTRY_LEN: usize = 8;
 
+/// Tells whether an attribute's value is a list without lines, which says that there is no list.
+pub fn has_no_lines(value: &[u8]) -> bool {
+    value == VERSION.to_le_bytes()
+}
+
 /// Whom an entry is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u16)]

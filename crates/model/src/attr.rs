@@ -1,5 +1,6 @@
 //! What an inode is: kind, mode, owner, size and times, as POSIX's `stat` has them.
 
+use crate::acl;
 use crate::codec::{Codec, Malformed, Reader, malformed, put_option, put_signed, put_varint};
 use crate::id::Ino;
 use crate::time::Timestamp;
@@ -108,6 +109,15 @@ impl Xattrs {
 
     /// Every bit that means something.
     const ALL: u8 = Self::ANY | Self::ACCESS_ACL | Self::DEFAULT_ACL;
+
+    /// Returns what an attribute of this name makes true.
+    pub fn of(name: &[u8]) -> Self {
+        Self(match name {
+            acl::ACCESS => Self::ANY | Self::ACCESS_ACL,
+            acl::DEFAULT => Self::ANY | Self::DEFAULT_ACL,
+            _ => Self::ANY,
+        })
+    }
 
     /// Tells whether all of `bits` are set.
     pub fn has(self, bits: u8) -> bool {

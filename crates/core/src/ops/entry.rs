@@ -13,6 +13,7 @@ impl Change<'_> {
         let directory = self.directory(parent)?;
         self.refuse_existing(parent, name)?;
         let attr = self.new_inode(&directory, parent, ino, node, time)?;
+        self.answer(ino, attr);
         self.add_entry(parent, name, ino, attr.kind.d_type())?;
         self.touch_directory(parent, 1, i32::from(attr.is_directory()), time)
     }
@@ -36,6 +37,7 @@ impl Change<'_> {
         time: Timestamp,
     ) -> Result<Attr, Undecided> {
         let is_directory = node.kind == Kind::Directory;
+        let is_device = matches!(node.kind, Kind::CharDevice | Kind::BlockDevice);
         let inherits_group = directory.mode & SETGID != 0;
         let mut attr = Attr {
             kind: node.kind,
@@ -43,7 +45,7 @@ impl Change<'_> {
             nlink: 1 + u32::from(is_directory),
             uid: node.uid,
             gid: if inherits_group { directory.gid } else { node.gid },
-            rdev: node.rdev,
+            rdev: if is_device { node.rdev } else { 0 },
             size: 0,
             allocated: 0,
             parent: if is_directory { parent } else { Ino(0) },
@@ -151,8 +153,11 @@ impl Change<'_> {
         let mut attr = self.attr(ino)?;
         self.clear(ino, &mut attr, 0, u64::MAX)?;
         let (first, last) = (Key::attr(ino), Key::entries_end(ino));
-        self.branch.tree.scan(Bound::Included(&*first), Bound::Excluded(&*last), |_, _| ControlFlow::Continue(()))?;
-        self.edits.remove_range(&first, &last);
+        let edits = &mut self.edits;
+        self.branch.tree.scan(Bound::Included(&*first), Bound::Excluded(&*last), |key, _| {
+            edits.remove(key);
+            ControlFlow::Continue(())
+        })?;
         self.edits.remove(&orphan);
         self.totals.inodes -= 1;
         Ok(())

@@ -21,8 +21,11 @@ impl Change<'_> {
     pub(super) fn write(&mut self, ino: Ino, pieces: &[Piece], size: u64, time: Option<Timestamp>) -> Decided {
         let mut attr = self.file(ino)?;
         let rising = pieces.windows(2).all(|pair| pair[0].end() <= pair[1].offset);
+        if !rising {
+            return Err(Refusal::InvalidArgument.into());
+        }
         let end = pieces.last().map_or(0, Piece::end).max(size);
-        if !rising || end > limits::FILE_LEN_MAX {
+        if end > limits::FILE_LEN_MAX {
             return Err(Refusal::TooLarge.into());
         }
         self.put_pieces(ino, &mut attr, pieces)?;
@@ -87,7 +90,7 @@ impl Change<'_> {
         for piece in &mut pieces {
             piece.offset = piece.offset - from.1 + to.1;
         }
-        self.put_over(to.0, &mut attr, (to.1, end), &pieces)?;
+        self.put_over(to.0, &mut attr, &[(to.1, end)], &pieces)?;
         attr.size = attr.size.max(end);
         touch(&mut attr, time);
         self.answer(to.0, attr);

@@ -13,7 +13,7 @@ impl Change<'_> {
     pub(super) fn rename(&mut self, from: Place<'_>, to: Place<'_>, mode: RenameMode, time: Timestamp) -> Decided {
         let (moved, attr) = self.entry(from.0, from.1)?;
         self.directory(to.0)?;
-        if attr.is_directory() {
+        if attr.is_directory() && from.0 != to.0 {
             self.refuse_into_itself(moved.ino, to.0)?;
         }
         let replaced = match self.find(to.0, to.1)? {
@@ -93,7 +93,7 @@ impl Change<'_> {
         (other, other_attr): (Found, Attr),
         time: Timestamp,
     ) -> Decided {
-        if other_attr.is_directory() {
+        if other_attr.is_directory() && from.0 != to.0 {
             self.refuse_into_itself(other.ino, from.0)?;
         }
         if one.ino == other.ino {

@@ -32,14 +32,24 @@ impl Change<'_> {
             (XattrMode::Replace, false) => return Err(Refusal::NoAttribute.into()),
             (XattrMode::Set | XattrMode::Create | XattrMode::Replace, _) => {}
         }
+        if !exists && attr.xattrs.has(Xattrs::ANY) {
+            self.refuse_long_list(ino, name)?;
+        }
         match name {
             acl::ACCESS => self.set_access_acl(ino, &mut attr, value)?,
             acl::DEFAULT => self.set_default_acl(ino, &mut attr, value)?,
-            _ => self.put_xattr(ino, &mut attr, name, value, 0)?,
+            _ => self.put_xattr(ino, &mut attr, name, value)?,
         }
         attr.ctime = time;
         self.answer(ino, attr);
         Ok(())
+    }
+
+    /// Refuses a name with which all names would be more than one answer can list.
+    fn refuse_long_list(&self, ino: Ino, name: &[u8]) -> Decided {
+        let mut len = name.len() + 1;
+        self.branch.xattrs(ino, |other| len += other.len() + 1)?;
+        if len > limits::XATTR_LIST_LEN_MAX { Err(Refusal::NoSpace.into()) } else { Ok(()) }
     }
 
     pub(super) fn remove_xattr(&mut self, ino: Ino, name: &XattrName, time: Timestamp) -> Decided {
@@ -56,20 +66,26 @@ impl Change<'_> {
         if attr.kind == Kind::Symlink {
             return Err(Refusal::NotSupported.into());
         }
+        if acl::has_no_lines(value) {
+            return self.take_xattr(ino, attr, acl::ACCESS);
+        }
         let list = Acl::parse(value).map_err(|_| Refusal::InvalidArgument)?;
         attr.mode = attr.mode & !PERMISSIONS | list.mode();
         if list.is_mode_alone() {
             return self.take_xattr(ino, attr, acl::ACCESS);
         }
-        self.put_xattr(ino, attr, acl::ACCESS, &list.to_value(), Xattrs::ACCESS_ACL)
+        self.put_xattr(ino, attr, acl::ACCESS, &list.to_value())
     }
 
     fn set_default_acl(&mut self, ino: Ino, attr: &mut Attr, value: &[u8]) -> Decided {
         if !attr.is_directory() {
             return Err(Refusal::AccessDenied.into());
         }
+        if acl::has_no_lines(value) {
+            return self.take_xattr(ino, attr, acl::DEFAULT);
+        }
         let list = Acl::parse(value).map_err(|_| Refusal::InvalidArgument)?;
-        self.put_xattr(ino, attr, acl::DEFAULT, &list.to_value(), Xattrs::DEFAULT_ACL)
+        self.put_xattr(ino, attr, acl::DEFAULT, &list.to_value())
     }
 
     /// Gives a new inode what its directory's default ACL says, or else takes the umask from its mode.
@@ -90,11 +106,11 @@ impl Change<'_> {
         }
         let mut list = self.acl(parent, acl::DEFAULT)?;
         if attr.is_directory() {
-            self.put_xattr(ino, attr, acl::DEFAULT, &list.to_value(), Xattrs::DEFAULT_ACL)?;
+            self.put_xattr(ino, attr, acl::DEFAULT, &list.to_value())?;
         }
         attr.mode = attr.mode & !PERMISSIONS | list.narrow(attr.mode);
         if !list.is_mode_alone() {
-            self.put_xattr(ino, attr, acl::ACCESS, &list.to_value(), Xattrs::ACCESS_ACL)?;
+            self.put_xattr(ino, attr, acl::ACCESS, &list.to_value())?;
         }
         Ok(())
     }
@@ -119,11 +135,11 @@ impl Change<'_> {
         Ok(list.expect("the attributes say that there is an ACL"))
     }
 
-    fn put_xattr(&mut self, ino: Ino, attr: &mut Attr, name: &[u8], value: &[u8], bit: u8) -> Decided {
+    fn put_xattr(&mut self, ino: Ino, attr: &mut Attr, name: &[u8], value: &[u8]) -> Decided {
         let key = Key::xattr(ino, name);
         self.get(&key, |_| ())?;
         self.edits.put(&key, value);
-        attr.xattrs.0 |= Xattrs::ANY | bit;
+        attr.xattrs.0 |= Xattrs::of(name).0;
         Ok(())
     }
 
@@ -134,11 +150,7 @@ impl Change<'_> {
             return Ok(());
         }
         self.edits.remove(&key);
-        attr.xattrs.0 &= match name {
-            acl::ACCESS => !Xattrs::ACCESS_ACL,
-            acl::DEFAULT => !Xattrs::DEFAULT_ACL,
-            _ => !0,
-        };
+        attr.xattrs.0 &= !Xattrs::of(name).0 | Xattrs::ANY;
         let (from, to) = (Key::xattr(ino, &[]), Key::xattrs_end(ino));
         let mut others = false;
         self.branch.tree.scan(Bound::Included(&*from), Bound::Excluded(&*to), |found, _| {
