@@ -160,6 +160,9 @@ impl Branch {
             if let Some((ino, _)) = outcome.inode {
                 state.note_name(ino);
             }
+            if mode == RenameMode::Exchange {
+                state.note_exchanged(from, name);
+            }
             outcome
         };
         match mode {
@@ -248,6 +251,15 @@ impl State {
     fn note_name(&mut self, ino: Ino) {
         if self.stage.file(ino).is_some() {
             self.log.named.insert(ino);
+        }
+    }
+
+    /// Notes the inode that an exchange has put where the other one was.
+    fn note_exchanged(&mut self, parent: Ino, name: &Name) {
+        match self.branch.lookup(parent, name) {
+            Ok(ino) => self.note_name(ino),
+            // Its page has just gone from memory: any of them may be the one.
+            Err(_) => self.log.named.extend(self.stage.files()),
         }
     }
 }

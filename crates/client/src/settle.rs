@@ -2,7 +2,7 @@
 //!
 //! Invariant: a file is settled by one thread at a time, so its writes enter the log in their order.
 
-use crate::branch::Inner;
+use crate::branch::{Inner, Threads};
 use crate::stage::Pieces;
 use bytes::{Bytes, BytesMut};
 use std::time::Duration;
@@ -143,6 +143,9 @@ impl Inner {
     pub(crate) fn wait_for_stage(&self) -> Result<(), Error> {
         if self.state.read().stage.bytes() < self.options.stage_max {
             return Ok(());
+        }
+        if self.options.threads == Threads::None {
+            return self.settle_all();
         }
         let mut guard = self.settling.lock();
         while self.state.read().stage.bytes() >= self.options.stage_max {
