@@ -8,6 +8,7 @@ pub(crate) mod drive;
 pub(crate) mod fork;
 pub(crate) mod manual;
 pub(crate) mod mount;
+pub(crate) mod serve;
 pub(crate) mod status;
 pub(crate) mod sync;
 pub(crate) mod unmount;

@@ -40,6 +40,7 @@ enum Command {
     #[command(subcommand)]
     Drive(commands::drive::Command),
     Check(commands::check::Args),
+    Serve(commands::serve::Args),
     Bench(bench::BenchArgs),
     Completions(commands::completions::Args),
     Manual(commands::manual::Args),
@@ -65,6 +66,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Branch(command) => commands::branch::run(&command),
         Command::Drive(command) => commands::drive::run(&command),
         Command::Check(args) => commands::check::run(&args),
+        Command::Serve(args) => commands::serve::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Completions(args) => {
             commands::completions::run(&args, &mut Cli::command());

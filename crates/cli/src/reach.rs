@@ -4,13 +4,16 @@ use crate::clock::{MachineClock, random};
 use crate::error::Told;
 use crate::home;
 use anyhow::{Context, Result};
-use std::path::PathBuf;
+use parking_lot::Mutex;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use tenure_core::Branch;
-use tenure_model::{BranchName, DriveName};
+use tenure_model::{BranchName, DriveName, Refusal};
 use tenure_server::{Beginning, Drive, Options};
 use tenure_store::{Bucket, FolderBucket};
-use tenure_wire::{BranchInfo, Owner};
+use tenure_wire::unix::{self, Connection, Greeting, Host, Limits, Patience, Service};
+use tenure_wire::{BranchInfo, Owner, Who};
 
 /// The branch that is meant where none is named.
 pub(crate) const MAIN: &str = "main";
@@ -60,27 +63,98 @@ impl Place {
     }
 }
 
+/// How long a command waits for a drive whose owner is about to end or to listen.
+const TRIES: u32 = 100;
+const REST: Duration = Duration::from_millis(50);
+/// How long a socket may take to let us in.
+const DIAL_MAX: Duration = Duration::from_secs(5);
+
+type AnyOwner = Arc<dyn Owner<Branch>>;
+
+/// A drive that this process owns, and at whose socket it answers others.
+pub(crate) struct Hosting {
+    drive: Arc<Drive>,
+    service: Option<Service>,
+}
+
+impl Hosting {
+    /// Lets others reach a drive that was opened with that socket.
+    pub(crate) fn begin(drive: Arc<Drive>, socket: &Path) -> Result<Self, tenure_wire::Error> {
+        let listener = unix::listen(socket)?;
+        let host = Arc::new(OneDrive(Arc::clone(&drive)));
+        let service = unix::serve::<Branch>(listener, host, Limits::default())?;
+        Ok(Hosting {
+            drive,
+            service: Some(service),
+        })
+    }
+
+    /// Sends the others away, to look for the next owner, and lets the drive go.
+    fn end(mut self) -> Result<(), tenure_wire::Error> {
+        if let Some(service) = self.service.take() {
+            service.stop();
+        }
+        self.drive.close()
+    }
+}
+
+/// Serves the drive that this process owns.
+struct OneDrive(Arc<Drive>);
+
+impl Host<Branch> for OneDrive {
+    fn drive(&self, name: &DriveName) -> Result<AnyOwner, tenure_wire::Error> {
+        if name == self.0.name() {
+            return Ok(Arc::clone(&self.0) as AnyOwner);
+        }
+        Err(Refusal::Because(format!("this process serves {} and not {name}", self.0.name())).into())
+    }
+
+    fn control(&self, verb: &str, _: &[u8]) -> Result<Vec<u8>, tenure_wire::Error> {
+        Err(Refusal::Because(format!("this process knows no `{verb}`")).into())
+    }
+}
+
 /// A drive that answers.
 pub(crate) enum Reached {
     /// This process owns it until it is closed.
-    Here(Arc<Drive>),
+    Here(Hosting),
+    /// Another process owns it; should that end, this one takes it over.
+    There {
+        /// The way there.
+        connection: Arc<Connection>,
+        /// What this process has taken over.
+        taken: Taken,
+    },
 }
+
+type Taken = Arc<Mutex<Option<Hosting>>>;
 
 impl Reached {
     /// Returns what answers the calls.
-    pub(crate) fn owner(&self) -> &dyn Owner<Branch> {
+    pub(crate) fn owner(&self) -> AnyOwner {
         match self {
-            Reached::Here(drive) => drive.as_ref(),
+            Reached::Here(hosting) => Arc::clone(&hosting.drive) as AnyOwner,
+            Reached::There { connection, .. } => Arc::clone(connection) as AnyOwner,
         }
+    }
+
+    /// Tells whether the owner is in this process and ends with it.
+    pub(crate) fn is_here(&self) -> bool {
+        matches!(self, Reached::Here(_))
     }
 
     /// Lets the drive go.
     pub(crate) fn close(self) -> Result<()> {
-        match self {
-            Reached::Here(drive) => drive
-                .close()
-                .context("the drive could not be closed; nothing is lost"),
-        }
+        let hosting = match self {
+            Reached::Here(hosting) => Some(hosting),
+            Reached::There { connection, taken } => {
+                drop(connection);
+                taken.lock().take()
+            }
+        };
+        hosting
+            .map_or(Ok(()), Hosting::end)
+            .context("the drive could not be closed; what was synced is safe")
     }
 }
 
@@ -91,9 +165,94 @@ pub(crate) fn options(socket: Option<PathBuf>) -> Options {
     options
 }
 
-/// Gets at a drive of the bucket.
-pub(crate) fn drive(place: &Place, name: &DriveName) -> Result<Reached> {
-    Ok(Reached::Here(Drive::open(place.open()?, name, options(None))?))
+/// Returns the socket at which a drive of a bucket is served on this machine.
+pub(crate) fn socket(place: &Place, name: &DriveName) -> Result<PathBuf> {
+    let folder = std::path::absolute(place.folder()?)?.join(name.as_str());
+    Ok(unix::socket_path(
+        &home::sockets()?,
+        folder.as_os_str().as_encoded_bytes(),
+    )?)
+}
+
+/// Gets at a drive of the bucket: opens it, or reaches the process that owns it.
+pub(crate) fn drive(place: &Place, name: &DriveName, who: Who) -> Result<Reached> {
+    let bucket = place.open()?;
+    let socket = socket(place, name)?;
+    let mut last = None;
+    for _ in 0..TRIES {
+        match host(&bucket, name, &socket) {
+            Ok(hosting) => return Ok(Reached::Here(hosting)),
+            Err(error @ tenure_wire::Error::Refused(Refusal::Held { .. })) => last = Some(error),
+            Err(error) => return Err(error.into()),
+        }
+        if let Some(at) = tenure_server::holder(bucket.as_ref(), name)?.and_then(|holder| holder.socket)
+            && let Ok(reached) = connect(&bucket, name, &at, who.clone())
+        {
+            return Ok(reached);
+        }
+        std::thread::sleep(REST);
+    }
+    Err(last.expect("each try that goes on was refused").into())
+}
+
+fn host(bucket: &Arc<dyn Bucket>, name: &DriveName, socket: &Path) -> Result<Hosting, tenure_wire::Error> {
+    let drive = Drive::open(Arc::clone(bucket), name, options(Some(socket.to_owned())))?;
+    Hosting::begin(drive, socket)
+}
+
+fn connect(
+    bucket: &Arc<dyn Bucket>,
+    name: &DriveName,
+    at: &Path,
+    who: Who,
+) -> Result<Reached, tenure_wire::Error> {
+    let taken = Taken::default();
+    let (bucket, drive, socket, hosted) = (
+        Arc::clone(bucket),
+        name.clone(),
+        at.to_owned(),
+        Arc::clone(&taken),
+    );
+    let first = unix::dial(at, DIAL_MAX)?;
+    let first = Mutex::new(Some(first));
+    let dial = move || {
+        if let Some(first) = first.lock().take() {
+            return Ok(first);
+        }
+        unix::dial(&socket, DIAL_MAX).or_else(|_| {
+            let mut hosted = hosted.lock();
+            if hosted.is_none() {
+                *hosted = Some(host(&bucket, &drive, &socket)?);
+            }
+            unix::dial(&socket, DIAL_MAX)
+        })
+    };
+    let greeting = Greeting {
+        drive: Some(name.clone()),
+        who,
+    };
+    let patience = Patience::new(Arc::new(MachineClock));
+    let connection = Connection::reach(Arc::new(dial), greeting, patience)?;
+    Ok(Reached::There {
+        connection: Arc::new(connection),
+        taken,
+    })
+}
+
+/// Returns who this process is, and what it wants.
+pub(crate) fn who(purpose: String, hosted: bool) -> Who {
+    Who {
+        agent: home::agent(),
+        host: home::host(),
+        pid: std::process::id(),
+        purpose,
+        hosted,
+    }
+}
+
+/// Gets at a drive for a command that is done soon.
+pub(crate) fn drive_for(place: &Place, name: &DriveName, command: &str) -> Result<Reached> {
+    drive(place, name, who(format!("tenure {command}"), false))
 }
 
 /// Makes a drive; its first branch is `main`, its root belongs to whoever makes it.
@@ -108,7 +267,7 @@ pub(crate) fn create(bucket: Arc<dyn Bucket>, name: &DriveName, options: Options
 }
 
 /// Returns the branch or checkpoint of a name, or refuses with those that there are.
-pub(crate) fn line(owner: &dyn Owner<Branch>, drive: &DriveName, name: &str) -> Result<BranchInfo> {
+pub(crate) fn line(owner: &AnyOwner, drive: &DriveName, name: &str) -> Result<BranchInfo> {
     let lines = owner.branches()?;
     let known: Vec<_> = lines.iter().map(|line| line.name.clone()).take(8).collect();
     lines.into_iter().find(|line| line.name == name).ok_or_else(|| {

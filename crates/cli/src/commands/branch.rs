@@ -37,7 +37,7 @@ pub(crate) fn run(command: &Command) -> Result<()> {
     match command {
         Command::List { drive, place, json } => list(drive, place, *json),
         Command::Delete { drive, name, place } => {
-            let reached = reach::drive(place, drive)?;
+            let reached = reach::drive_for(place, drive, "branch")?;
             reached.owner().delete_branch(name)?;
             reached.close()?;
             println!("{drive}@{name} is deleted");
@@ -47,7 +47,7 @@ pub(crate) fn run(command: &Command) -> Result<()> {
 }
 
 fn list(drive: &DriveName, place: &Place, json: bool) -> Result<()> {
-    let reached = reach::drive(place, drive)?;
+    let reached = reach::drive_for(place, drive, "branch")?;
     let lines = reached.owner().branches()?;
     reached.close()?;
     if json {

@@ -27,7 +27,7 @@ pub(crate) struct Args {
 
 /// Checks, and fails when something is wrong.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let reached = reach::drive(&args.place, &args.drive)?;
+    let reached = reach::drive_for(&args.place, &args.drive, "check")?;
     let faults = reached.owner().check(args.deep)?;
     reached.close()?;
     if args.json {

@@ -29,7 +29,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let branch =
         BranchName::parse(args.from.at.as_deref().unwrap_or(reach::MAIN)).map_err(|why| anyhow!(why))?;
-    let reached = reach::drive(&args.place, &args.from.drive)?;
+    let reached = reach::drive_for(&args.place, &args.from.drive, "checkpoint")?;
     reached.owner().checkpoint(&branch, &args.name, &args.message)?;
     reached.close()?;
     if args.json {

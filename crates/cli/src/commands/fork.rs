@@ -28,8 +28,8 @@ pub(crate) struct Args {
 /// Forks.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let from = args.from.at.as_deref().unwrap_or(reach::MAIN);
-    let reached = reach::drive(&args.place, &args.from.drive)?;
-    let found = reach::line(reached.owner(), &args.from.drive, from)?;
+    let reached = reach::drive_for(&args.place, &args.from.drive, "fork")?;
+    let found = reach::line(&reached.owner(), &args.from.drive, from)?;
     let source = match found.branch {
         Some(branch) => Source::Branch(branch),
         None => Source::Checkpoint(CheckpointName::parse(from).map_err(|why| anyhow!(why))?),

@@ -5,8 +5,7 @@ use super::witness::Note;
 use crate::clock::MachineClock;
 use crate::commands::status::{Status, Unsynced};
 use crate::error::Told;
-use crate::home;
-use crate::reach::{self, MAIN};
+use crate::reach::{self, Hosting, MAIN, Reached};
 use anyhow::{Context, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -18,8 +17,7 @@ use tenure_client::{Branch, Witness};
 use tenure_model::Clock;
 use tenure_mount::kernel::Unmount;
 use tenure_mount::{Mount, Status as WriteStatus};
-use tenure_server::Drive;
-use tenure_wire::{Access, Opened, Owner, Who};
+use tenure_wire::{Access, Opened, Owner};
 
 type AnyOwner = Arc<dyn Owner<tenure_core::Branch>>;
 
@@ -33,29 +31,27 @@ enum End {
 
 /// Mounts, calls `ready` once it is usable, and returns when the mount is gone and everything is durable.
 pub(super) fn serve(args: &Args, ready: impl FnOnce(&str) -> Result<()>) -> Result<()> {
-    let drive = open_drive(args)?;
-    let served = mount_and_wait(args, &drive, ready);
-    let closed = drive
-        .close()
-        .context("the drive could not be closed; what was synced is safe");
-    served.and(closed)
+    let dir = std::path::absolute(&args.dir)?;
+    let reached = reach_drive(args, &dir)?;
+    let served = mount_and_wait(args, &dir, &reached, ready);
+    served.and(reached.close())
 }
 
-fn open_drive(args: &Args) -> Result<Arc<Drive>> {
-    let name = &args.what.drive;
-    if !args.create {
-        return Ok(Drive::open(args.place.open()?, name, reach::options(None))
-            .map_err(|error| not_opened(args, error))?);
+fn reach_drive(args: &Args, dir: &Path) -> Result<Reached> {
+    let (name, place) = (&args.what.drive, &args.place);
+    if args.create {
+        let bucket = place.create()?;
+        if !tenure_server::list(bucket.as_ref())?.contains(name) {
+            let socket = reach::socket(place, name)?;
+            let drive = reach::create(bucket, name, reach::options(Some(socket.clone())))?;
+            return Ok(Reached::Here(Hosting::begin(drive, &socket)?));
+        }
     }
-    let bucket = args.place.create()?;
-    match tenure_server::list(bucket.as_ref())?.contains(name) {
-        true => Ok(Drive::open(bucket, name, reach::options(None))?),
-        false => reach::create(bucket, name, reach::options(None)),
-    }
+    reach::drive(place, name, reach::who(purpose(dir), false)).map_err(|error| not_reached(args, error))
 }
 
-/// Says what would help where a drive cannot be opened.
-fn not_opened(args: &Args, error: tenure_wire::Error) -> anyhow::Error {
+/// Says what would help where there is no such drive.
+fn not_reached(args: &Args, error: anyhow::Error) -> anyhow::Error {
     let known = args
         .place
         .open()
@@ -65,17 +61,21 @@ fn not_opened(args: &Args, error: tenure_wire::Error) -> anyhow::Error {
             error.to_string(),
             format!("tenure mount {} {} --create", args.what.drive, args.dir.display()),
         ),
-        Ok(_) | Err(_) => error.into(),
+        Ok(_) | Err(_) => error,
     }
 }
 
-fn mount_and_wait(args: &Args, drive: &Arc<Drive>, ready: impl FnOnce(&str) -> Result<()>) -> Result<()> {
-    let owner: AnyOwner = Arc::clone(drive) as AnyOwner;
+fn mount_and_wait(
+    args: &Args,
+    dir: &Path,
+    reached: &Reached,
+    ready: impl FnOnce(&str) -> Result<()>,
+) -> Result<()> {
+    let owner = reached.owner();
     let clock: Arc<dyn Clock> = Arc::new(MachineClock);
-    let dir = std::path::absolute(&args.dir)?;
-    let mut opened = owner.open(&who(&dir))?;
+    let mut opened = owner.open(&reach::who(purpose(dir), reached.is_here()))?;
     let name = args.what.at.as_deref().unwrap_or(MAIN);
-    let line = reach::line(owner.as_ref(), &args.what.drive, name)?;
+    let line = reach::line(&owner, &args.what.drive, name)?;
     let read_only = args.read_only || line.branch.is_none();
     let access = if read_only {
         Access::Read
@@ -106,16 +106,7 @@ fn mount_and_wait(args: &Args, drive: &Arc<Drive>, ready: impl FnOnce(&str) -> R
         options,
     )?);
     let (end, ended) = channel();
-    let mount = attach(
-        args,
-        &dir,
-        read_only,
-        &opened,
-        &owner,
-        &branch,
-        clock,
-        end.clone(),
-    )?;
+    let mount = attach(args, dir, read_only, &opened, &owner, &branch, clock, end.clone())?;
     listen_for_signals(end)?;
     ready(&format!("{}@{name} at {}", args.what.drive, dir.display()))?;
     let reason = ended.recv().expect("the mount holds a sender");
@@ -185,14 +176,8 @@ fn listen_for_signals(end: Sender<End>) -> Result<()> {
     Ok(())
 }
 
-fn who(dir: &Path) -> Who {
-    Who {
-        agent: home::agent(),
-        host: home::host(),
-        pid: std::process::id(),
-        purpose: format!("mount at {}", dir.display()),
-        hosted: true,
-    }
+fn purpose(dir: &Path) -> String {
+    format!("mount at {}", dir.display())
 }
 
 /// What a mount says of itself that does not change.
