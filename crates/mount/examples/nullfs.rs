@@ -2,7 +2,7 @@
 //!
 //! `nullfs bench [ROUNDS [FILES]]` mounts it in every way there is, one after the other in each round, has another process make,
 //! write, close, stat and remove files, and prints the medians over the rounds of the median (p50) and the 99th percentile
-//! of each call, in microseconds. `nullfs serve DIR [device|ring [READERS [SPIN-US]]]` only mounts it.
+//! of each call, in microseconds. `nullfs serve DIR [device|ring [READERS [sleep|stay|SPIN-US]]]` only mounts it.
 //! Rings need `echo Y > /sys/module/fuse/parameters/enable_uring`.
 
 use std::collections::HashMap;
@@ -162,6 +162,7 @@ impl Way {
         };
         match self.wakeups {
             Wakeups::Sleep => transport,
+            Wakeups::Stay => format!("{transport}, stay"),
             Wakeups::Spin { hold } => format!("{transport}, spin {} us", hold.as_micros()),
         }
     }
@@ -281,6 +282,7 @@ fn ways() -> Vec<Way> {
     let mut ways = Vec::new();
     for wakeups in [
         Wakeups::Sleep,
+        Wakeups::Stay,
         Wakeups::Spin {
             hold: Duration::from_micros(300),
         },
@@ -341,12 +343,17 @@ fn serve(dir: &Path, words: &[String]) -> Result<(), Failure> {
         Some("ring") => Transport::Ring,
         _ => Transport::Device,
     };
-    let number = |at: usize| words.get(at).map(|word| word.parse::<u64>()).transpose();
-    let hold = number(2)?.map(Duration::from_micros);
-    let wakeups = hold.map_or(Wakeups::Sleep, |hold| Wakeups::Spin { hold });
+    let readers = words.get(1).map_or(Ok(2), |word| word.parse())?;
+    let wakeups = match words.get(2).map(String::as_str) {
+        None | Some("sleep") => Wakeups::Sleep,
+        Some("stay") => Wakeups::Stay,
+        Some(hold) => Wakeups::Spin {
+            hold: Duration::from_micros(hold.parse()?),
+        },
+    };
     let way = Way {
         transport,
-        readers: number(1)?.unwrap_or(2) as usize,
+        readers,
         wakeups,
     };
     let session = way.mount(dir)?;
@@ -367,7 +374,7 @@ fn main() -> Result<(), Failure> {
         Some("client") if words.len() == 4 => client(Path::new(&words[1]), number(2, 1)?, number(3, 1)?),
         Some("serve") if words.len() > 1 => serve(Path::new(&words[1]), &words[2..]),
         _ => Err(
-            "usage: nullfs bench [ROUNDS [FILES]] | nullfs serve DIR [device|ring [READERS [SPIN-US]]]"
+            "usage: nullfs bench [ROUNDS [FILES]] | nullfs serve DIR [device|ring [READERS [sleep|stay|SPIN-US]]]"
                 .into(),
         ),
     }
