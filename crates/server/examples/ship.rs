@@ -16,6 +16,10 @@ use tenure_server::{Beginning, Drive, Options};
 use tenure_store::FolderBucket;
 use tenure_wire::{Access, Chunk, Owner, Shared, Who};
 
+/// Files that are created in bulk, and in each batch.
+const BULK: usize = 100_000;
+const BULK_BATCH: usize = 500;
+
 struct NoClock;
 
 impl Clock for NoClock {
@@ -91,7 +95,21 @@ fn shipped(folder: &Path, rounds: usize) -> Vec<Duration> {
     let options = Options::new(Arc::new(NoClock), [1; 16], "here", std::process::id());
     let drive = Drive::create(bucket, &name, &beginning, options).unwrap();
     let mut holder = Holder::new(&drive);
-    let times = timed(rounds, |number| holder.create_and_sync(number));
+    let times = timed(rounds, |number| {
+        holder.create(number);
+        holder.sync();
+    });
+    let bulk = timed(1, |_| {
+        for number in rounds..rounds + BULK {
+            holder.create(number);
+            if number % BULK_BATCH == 0 {
+                holder.sync();
+            }
+        }
+        holder.sync();
+    });
+    let each = bulk[0].as_secs_f64() / BULK as f64 * 1e6;
+    println!("{BULK} files of 4 KiB in batches of {BULK_BATCH}: {each:.1} us each");
     drive.close().unwrap();
     times
 }
@@ -135,7 +153,8 @@ impl<'a> Holder<'a> {
         }
     }
 
-    fn create_and_sync(&mut self, number: usize) {
+    /// Creates a file of 4 KiB.
+    fn create(&mut self, number: usize) {
         let bytes = [number.to_le_bytes(); 512].concat();
         let chunk = Chunk {
             digest: Digest::of(&bytes),
@@ -154,45 +173,42 @@ impl<'a> Holder<'a> {
             target: Box::new([]),
         };
         let name = Name::parse(format!("file-{number}").as_bytes()).unwrap();
-        let time = Timestamp::default();
-        let mut batch = self.batch.clone();
-        self.change(
-            &mut batch,
-            &Op::Create {
-                parent: Ino::ROOT,
-                name,
-                ino,
-                node,
-                time,
-            },
-        );
+        let (parent, time) = (Ino::ROOT, Timestamp::default());
+        self.change(&Op::Create {
+            parent,
+            name,
+            ino,
+            node,
+            time,
+        });
         let extent = Extent::Chunk {
             at: place.at,
             start: 0,
             len: place.len,
         };
-        batch.chunks.push(place);
         let pieces = vec![Piece { offset: 0, extent }];
-        self.change(
-            &mut batch,
-            &Op::Write {
-                ino,
-                pieces,
-                size: 0,
-                time: Some(time),
-            },
-        );
+        self.batch.chunks.push(place);
+        self.change(&Op::Write {
+            ino,
+            pieces,
+            size: 0,
+            time: Some(time),
+        });
+    }
+
+    /// Ships what was changed, and waits until it is durable.
+    fn sync(&mut self) {
+        let batch = self.batch.clone();
+        self.batch.ops.clear();
+        self.batch.chunks.clear();
         let (send, receive) = mpsc::sync_channel(1);
-        self.drive.ship(
-            batch,
-            Some(self.branch.clone()),
-            Box::new(move |done| send.send(done).unwrap()),
-        );
+        let done = Box::new(move |done| send.send(done).unwrap());
+        self.drive.ship(batch, Some(self.branch.clone()), done);
         self.batch.previous = receive.recv().unwrap().unwrap().digest;
         self.batch.number += 1;
     }
 
-    fn change(&mut self, batch: &mut Batch, op: &Op) {
+    fn change(&mut self, op: &Op) {
         loop {
             match self.branch.decide(op) {
                 Ok(decision) => {
@@ -205,6 +221,6 @@ impl<'a> Holder<'a> {
                 Err(Undecided::Refused(refusal)) => panic!("{refusal}"),
             }
         }
-        op.write(&mut batch.ops);
+        op.write(&mut self.batch.ops);
     }
 }

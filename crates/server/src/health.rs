@@ -50,7 +50,7 @@ impl Health {
             Error::Failed(Failure::Unknown(why) | Failure::Corrupt(why)) if self.check().is_ok() => {
                 Failure::DidNotHappen(why).into()
             }
-            error => error,
+            error @ (Error::Refused(_) | Error::Failed(_)) => error,
         }
     }
 

@@ -167,8 +167,9 @@ impl Inner {
         match (ordered, done) {
             (Err(error), Some(done)) => done(Err(error)),
             // Who waits for the batch is told by the journal, whatever becomes of it.
-            (Ok(_) | Err(_), _) => {
-                let _ = self.commit_through(&journal, journal.last());
+            (ordered, _) => {
+                let last = ordered.unwrap_or_else(|_| journal.last());
+                let _ = self.commit_through(&journal, last);
                 self.work_after_batch();
             }
         }

@@ -9,6 +9,7 @@ mod damage;
 mod fold;
 mod fork;
 mod history;
+mod killed;
 mod room;
 mod scenario;
 mod session;

@@ -3,21 +3,27 @@
 use crate::world::{Holder, beginning, content, drive_name, options, says, try_open};
 use std::sync::Arc;
 use tenure_model::{Ino, Kind};
-use tenure_server::Drive;
+use tenure_server::{Drive, Options};
 use tenure_store::faulty::{CallKind, Fault, FaultyBucket, Plan};
 use tenure_store::{Bucket, MemoryBucket};
 use tenure_wire::Owner;
 
 fn faulty() -> (MemoryBucket, Arc<FaultyBucket>, Arc<Drive>) {
+    faulty_with(options(&Arc::default()))
+}
+
+/// Returns a drive that folds often.
+fn folding() -> (MemoryBucket, Arc<FaultyBucket>, Arc<Drive>) {
+    faulty_with(Options {
+        fold_bytes: 10_000,
+        ..options(&Arc::default())
+    })
+}
+
+fn faulty_with(options: Options) -> (MemoryBucket, Arc<FaultyBucket>, Arc<Drive>) {
     let bucket = MemoryBucket::new();
     let faulty = Arc::new(FaultyBucket::new(Arc::new(bucket.clone()), Plan::none()));
-    let drive = Drive::create(
-        faulty.clone(),
-        &drive_name(),
-        &beginning(),
-        options(&Arc::default()),
-    )
-    .unwrap();
+    let drive = Drive::create(faulty.clone(), &drive_name(), &beginning(), options).unwrap();
     (bucket, faulty, drive)
 }
 
@@ -174,4 +180,61 @@ fn on_a_full_disk_files_can_be_removed_and_branches_given_back() {
             .iter()
             .all(|name| name.starts_with("more-"))
     );
+}
+
+#[test]
+fn a_fold_that_finds_no_room_is_told_and_done_when_there_is_some() {
+    let (bucket, faulty, drive) = folding();
+    let mut holder = Holder::hosted(&drive, "main");
+    faulty.set_plan(Plan::none().on(CallKind::Create, "packs/", Fault::NoSpace));
+    let mut names = Vec::new();
+    let mut make = |holder: &mut Holder, count: usize| {
+        for _ in 0..count {
+            names.push(format!("file-{}", names.len()));
+            holder.make(Ino::ROOT, names.last().unwrap(), Kind::File);
+            holder.ship();
+        }
+    };
+    make(&mut holder, 200);
+    let status = drive.status().unwrap();
+    let trouble = status.trouble.unwrap();
+    assert!(
+        trouble.contains("the journal waits to be folded") && trouble.contains("no space left"),
+        "{trouble}"
+    );
+    assert!(says(drive.fold()).contains("no space left"));
+    faulty.set_plan(Plan::none());
+    make(&mut holder, 200);
+    let status = drive.status().unwrap();
+    assert_eq!(status.trouble, None);
+    assert!(
+        status.journal_bytes < 20_000,
+        "{} bytes wait to be folded",
+        status.journal_bytes
+    );
+    drop((holder, drive));
+    let drive = try_open(Arc::new(bucket)).unwrap();
+    assert_eq!(Holder::reader(&drive, "main").names().len(), names.len());
+    assert_eq!(drive.check(true).unwrap(), [""; 0]);
+}
+
+#[test]
+fn a_manifest_whose_reply_is_lost_is_found_again() {
+    let (bucket, faulty, drive) = faulty();
+    let mut holder = Holder::hosted(&drive, "main");
+    for round in 0..4 {
+        holder.file(&format!("file-{round}"), &content(round, 5000));
+        holder.ship();
+        faulty.set_plan(Plan::none().on(CallKind::Put, "manifests/", Fault::LoseReply));
+        let first = drive.fold();
+        faulty.set_plan(Plan::none());
+        drive
+            .fold()
+            .unwrap_or_else(|error| panic!("after {first:?}: {error}"));
+        assert_eq!(drive.status().unwrap().journal_bytes, 0);
+    }
+    drop((holder, drive));
+    let drive = try_open(Arc::new(bucket)).unwrap();
+    assert_eq!(Holder::reader(&drive, "main").names().len(), 4);
+    assert_eq!(drive.check(true).unwrap(), [""; 0]);
 }
