@@ -12,7 +12,7 @@ use tenure_core::Branch;
 use tenure_model::{BranchName, DriveName, Refusal};
 use tenure_server::{Beginning, Drive, Options};
 use tenure_store::{Bucket, FolderBucket};
-use tenure_wire::unix::{self, Connection, Greeting, Host, Limits, Patience, Service};
+use tenure_wire::unix::{self, Connection, Dial, Greeting, Host, Limits, Patience, Service};
 use tenure_wire::{BranchInfo, Owner, Who};
 
 /// The branch that is meant where none is named.
@@ -24,6 +24,18 @@ pub(crate) struct Place {
     /// The bucket, a folder [default: tenure/bucket in the user's data directory]
     #[arg(long, value_name = "FOLDER", env = "TENURE_BUCKET")]
     pub(crate) bucket: Option<PathBuf>,
+    /// The server that owns the drives, as `unix:PATH` [default: whoever owns the drive, or else this process]
+    #[arg(long, value_name = "ADDR", env = "TENURE_SERVER", value_parser = unix_path)]
+    pub(crate) server: Option<PathBuf>,
+}
+
+/// Returns the path of an address `unix:PATH`.
+pub(crate) fn unix_path(text: &str) -> Result<PathBuf, String> {
+    match text.strip_prefix("unix:") {
+        Some(path) if path.starts_with('/') => Ok(PathBuf::from(path)),
+        Some(_) => Err("the path of a socket must be absolute".to_owned()),
+        None => Err("this version knows addresses of the form unix:PATH only".to_owned()),
+    }
 }
 
 impl Place {
@@ -176,6 +188,11 @@ pub(crate) fn socket(place: &Place, name: &DriveName) -> Result<PathBuf> {
 
 /// Gets at a drive of the bucket: opens it, or reaches the process that owns it.
 pub(crate) fn drive(place: &Place, name: &DriveName, who: Who) -> Result<Reached> {
+    if let Some(server) = &place.server {
+        let server = server.clone();
+        let dial = move || unix::dial(&server, DIAL_MAX);
+        return Ok(there(Arc::new(dial), name, who, Taken::default())?);
+    }
     let bucket = place.open()?;
     let socket = socket(place, name)?;
     let mut last = None;
@@ -227,12 +244,15 @@ fn connect(
             unix::dial(&socket, DIAL_MAX)
         })
     };
+    there(Arc::new(dial), name, who, taken)
+}
+
+fn there(dial: Dial, name: &DriveName, who: Who, taken: Taken) -> Result<Reached, tenure_wire::Error> {
     let greeting = Greeting {
         drive: Some(name.clone()),
         who,
     };
-    let patience = Patience::new(Arc::new(MachineClock));
-    let connection = Connection::reach(Arc::new(dial), greeting, patience)?;
+    let connection = Connection::reach(dial, greeting, Patience::new(Arc::new(MachineClock)))?;
     Ok(Reached::There {
         connection: Arc::new(connection),
         taken,

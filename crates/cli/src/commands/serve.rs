@@ -19,22 +19,14 @@ use tenure_wire::{Error, Owner};
 /// Own drives for mounts and commands of this machine, until it is ended
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example:\n  tenure serve --bucket /data/bucket --listen unix:/run/tenure.sock\n\nMounts and commands that name the same bucket find it by themselves. A drive is opened when it is first asked for."
+    after_help = "Example:\n  tenure serve --bucket /data/bucket --listen unix:/run/tenure.sock &\n  tenure mount work ~/work --server unix:/run/tenure.sock\n\nMounts and commands reach it with --server or TENURE_SERVER. A drive is opened when it is first asked for."
 )]
 pub(crate) struct Args {
     #[command(flatten)]
     place: Place,
     /// Where to listen: `unix:PATH`, at most 107 bytes
-    #[arg(long, value_name = "ADDR", value_parser = unix_path)]
+    #[arg(long, value_name = "ADDR", value_parser = reach::unix_path)]
     listen: PathBuf,
-}
-
-fn unix_path(text: &str) -> Result<PathBuf, String> {
-    match text.strip_prefix("unix:") {
-        Some(path) if path.starts_with('/') => Ok(PathBuf::from(path)),
-        Some(_) => Err("the path of a socket must be absolute".to_owned()),
-        None => Err("this version listens at unix:PATH only".to_owned()),
-    }
 }
 
 /// Serves until a signal asks it to end.
