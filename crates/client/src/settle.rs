@@ -4,7 +4,8 @@
 
 use crate::branch::{Inner, Threads};
 use crate::stage::Pieces;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
+use std::cell::Cell;
 use std::time::Duration;
 use tenure_model::{ChunkPlace, Digest, Extent, Failure, Ino, Op, Piece, Refusal, limits};
 use tenure_wire::{Error, owner::Chunk};
@@ -17,8 +18,22 @@ const REST: Duration = Duration::from_millis(200);
 /// A run of staged bytes that becomes one extent.
 struct Run {
     offset: u64,
-    bytes: Bytes,
+    parts: Vec<Bytes>,
 }
+
+impl Run {
+    fn len(&self) -> usize {
+        self.parts.iter().map(Bytes::len).sum()
+    }
+}
+
+thread_local! {
+    /// Where the parts of runs are joined, so that settling needs no new memory each time.
+    static JOINED: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// Memory for joining that a thread keeps.
+const JOINED_MAX: usize = 8 << 20;
 
 impl Inner {
     /// Settles all that is staged of a file; what comes meanwhile may stay.
@@ -80,14 +95,22 @@ impl Inner {
 
     /// Gives the bytes their places: as chunks, or within the extents themselves where they are few.
     fn place(&self, pieces: &Pieces) -> Result<(Vec<Piece>, Vec<ChunkPlace>), Error> {
-        let runs = runs(pieces);
-        let is_chunk = |run: &&Run| run.bytes.len() > limits::INLINE_LEN_MAX;
-        let chunks: Vec<_> = runs
-            .iter()
-            .filter(is_chunk)
-            .map(|run| Chunk {
-                digest: Digest::of(&run.bytes),
-                bytes: &run.bytes,
+        let mut joined = JOINED.take();
+        let placed = self.place_runs(&runs(pieces), &mut joined);
+        if joined.capacity() <= JOINED_MAX {
+            JOINED.set(joined);
+        }
+        placed
+    }
+
+    fn place_runs(&self, runs: &[Run], joined: &mut Vec<u8>) -> Result<(Vec<Piece>, Vec<ChunkPlace>), Error> {
+        let bytes = contiguous(runs, joined);
+        let is_chunk = |bytes: &&[u8]| bytes.len() > limits::INLINE_LEN_MAX;
+        let chunks = bytes.iter().copied().filter(is_chunk);
+        let chunks: Vec<_> = chunks
+            .map(|bytes| Chunk {
+                digest: Digest::of(bytes),
+                bytes,
             })
             .collect();
         let places = if chunks.is_empty() {
@@ -96,16 +119,16 @@ impl Inner {
             self.owner.place(self.opened.session, &chunks)?
         };
         let mut placed = places.iter();
-        let pieces = runs.iter().map(|run| {
-            let extent = if is_chunk(&run) {
+        let pieces = runs.iter().zip(&bytes).map(|(run, bytes)| {
+            let extent = if is_chunk(bytes) {
                 let place = placed.next().expect("every chunk gets a place");
                 Extent::Chunk {
                     at: place.at,
                     start: 0,
-                    len: run.bytes.len() as u32,
+                    len: bytes.len() as u32,
                 }
             } else {
-                Extent::Inline(run.bytes[..].into())
+                Extent::Inline((*bytes).into())
             };
             Piece {
                 offset: run.offset,
@@ -185,39 +208,43 @@ impl Inner {
 /// Joins neighbours into runs, cut where a chunk may end: at whole multiples of its greatest length.
 fn runs(pieces: &Pieces) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
-    let mut open: Vec<Bytes> = Vec::new();
-    let (mut start, mut end) = (0, 0);
+    let mut end = None;
     let chunk_max = limits::CHUNK_LEN_MAX as u64;
     for (offset, bytes) in pieces {
         let (mut offset, mut bytes) = (*offset, bytes.clone());
         while !bytes.is_empty() {
-            if offset != end || offset % chunk_max == 0 {
-                close(&mut runs, start, &mut open);
-                start = offset;
+            if end != Some(offset) || offset % chunk_max == 0 {
+                runs.push(Run {
+                    offset,
+                    parts: Vec::new(),
+                });
             }
             let room = chunk_max - offset % chunk_max;
             let part = bytes.split_to(bytes.len().min(room as usize));
             offset += part.len() as u64;
-            end = offset;
-            open.push(part);
+            end = Some(offset);
+            runs.last_mut().expect("a run was begun").parts.push(part);
         }
     }
-    close(&mut runs, start, &mut open);
     runs
 }
 
-fn close(runs: &mut Vec<Run>, offset: u64, open: &mut Vec<Bytes>) {
-    let bytes = match &open[..] {
-        [] => return,
-        [one] => one.clone(),
-        parts => {
-            let mut joined = BytesMut::with_capacity(parts.iter().map(Bytes::len).sum());
-            parts.iter().for_each(|part| joined.extend_from_slice(part));
-            joined.freeze()
+/// Returns the bytes of each run in one piece; those that have several parts are copied to `joined`.
+fn contiguous<'a>(runs: &'a [Run], joined: &'a mut Vec<u8>) -> Vec<&'a [u8]> {
+    joined.clear();
+    for run in runs.iter().filter(|run| run.parts.len() > 1) {
+        run.parts.iter().for_each(|part| joined.extend_from_slice(part));
+    }
+    let mut rest = &joined[..];
+    let one = |run: &'a Run| match &run.parts[..] {
+        [part] => &part[..],
+        _ => {
+            let (own, behind) = rest.split_at(run.len());
+            rest = behind;
+            own
         }
     };
-    open.clear();
-    runs.push(Run { offset, bytes });
+    runs.iter().map(one).collect()
 }
 
 #[cfg(test)]
@@ -236,7 +263,7 @@ mod tests {
         ]);
         let found: Vec<_> = runs(&pieces)
             .iter()
-            .map(|run| (run.offset, run.bytes.len() as u64))
+            .map(|run| (run.offset, run.len() as u64))
             .collect();
         assert_eq!(
             found,

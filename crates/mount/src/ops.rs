@@ -72,6 +72,8 @@ pub(crate) struct Served {
 pub(crate) struct Settings {
     /// Whether the kernel checks permissions and obeys access control lists.
     pub(crate) kernel_checks: bool,
+    /// Whether there are extended attributes. The kernel asks for one before it writes to a file it has just met.
+    pub(crate) xattrs: bool,
     /// How long the kernel may answer by itself.
     pub(crate) ttl: Duration,
 }
@@ -225,6 +227,14 @@ impl Served {
             Operation::Syncfs => self.syncfs(reply),
             Operation::Readdir { offset, size, .. } => self.readdir(ino, *offset, *size, reply),
             Operation::Readdirplus { offset, size, .. } => self.readdirplus(ino, *offset, *size, reply),
+            Operation::Setxattr { .. }
+            | Operation::Getxattr { .. }
+            | Operation::Listxattr { .. }
+            | Operation::Removexattr { .. }
+                if !self.settings.xattrs =>
+            {
+                reply.error(Errno::NOSYS);
+            }
             Operation::Setxattr {
                 name,
                 value,

@@ -19,7 +19,7 @@ use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_setaffinity};
 use super::activity::Activity;
 
 /// How often serving threads are looked at while requests come.
-const TICK: Duration = Duration::from_millis(2);
+const TICK: Duration = Duration::from_millis(3);
 /// Ticks without a request after which nobody looks any more.
 const QUIET_TICKS: u32 = 10;
 /// Ticks that a starved thread stays in the usual class: at first, and at most when it starves again and again.

@@ -28,6 +28,8 @@ pub struct Options {
     pub hide_contents: bool,
     /// How many threads read requests.
     pub readers: usize,
+    /// Whether there are extended attributes.
+    pub xattrs: bool,
     /// How requests come.
     pub transport: Transport,
     /// What to do about the time that a wake-up takes.
@@ -42,6 +44,7 @@ impl Default for Options {
             allow_other: false,
             hide_contents: false,
             readers: 2,
+            xattrs: true,
             transport: Transport::default(),
             wakeups: Wakeups::default(),
         }
@@ -77,6 +80,7 @@ impl Mount {
             hidden: Hidden::new(status),
             settings: Settings {
                 kernel_checks,
+                xattrs: options.xattrs,
                 ttl: TTL_EXCLUSIVE,
             },
             requests: Requests::default(),

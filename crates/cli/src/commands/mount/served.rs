@@ -131,6 +131,7 @@ fn attach(
         allow_other: args.allow_other,
         hide_contents: args.hide_contents,
         readers: usize::from(args.readers),
+        xattrs: !args.no_xattrs,
         transport: args.transport(),
         wakeups: args.wakeups(),
     };
