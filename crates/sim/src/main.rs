@@ -3,12 +3,16 @@
 use clap::Parser;
 use std::process::ExitCode;
 use std::time::Duration;
+use tenure_sim::fault::Plant;
 use tenure_sim::workload::Profile;
 use tenure_sim::world::{Counts, Options, Report, run};
 
 /// Lets worlds happen: a drive, a client and a disk that fails, all from one seed.
 #[derive(Parser)]
-#[command(name = "tenure-sim", after_help = "Examples:\n  tenure-sim --seeds 1..1000\n  tenure-sim --seed 42 --trace\n  tenure-sim --commit \"$(git rev-parse HEAD)\" --count 200\n  tenure-sim --for 60")]
+#[command(
+    name = "tenure-sim",
+    after_help = "Examples:\n  tenure-sim --seeds 1..1000\n  tenure-sim --seed 42 --trace\n  tenure-sim --commit \"$(git rev-parse HEAD)\" --count 200\n  tenure-sim --for 60"
+)]
 struct Arguments {
     /// One seed; it is run twice, to see that it does the same.
     #[arg(long, value_name = "N")]
@@ -28,6 +32,9 @@ struct Arguments {
     /// Prints every event.
     #[arg(long)]
     trace: bool,
+    /// Puts a fault of ours in: acknowledges-early, skips-syncs, misorders or names-before-bytes.
+    #[arg(long, value_parser = plant)]
+    plant: Option<Plant>,
     /// Only worlds of this kind: small-files, database, savers, big-files, deep-trees or mixed.
     #[arg(long, value_parser = profile)]
     profile: Option<Profile>,
@@ -45,24 +52,40 @@ fn seed_of_commit(text: &str) -> Result<u64, String> {
 }
 
 fn profile(text: &str) -> Result<Profile, String> {
-    let name = |profile: &Profile| {
-        let name = format!("{profile:?}");
-        let parts = name.chars().flat_map(|c| {
-            let dash = c.is_uppercase().then_some('-');
-            dash.into_iter().chain(c.to_lowercase())
-        });
-        parts.skip(1).collect::<String>()
+    named(text, &Profile::ALL)
+}
+
+fn plant(text: &str) -> Result<Plant, String> {
+    named(text, &Plant::ALL)
+}
+
+/// Returns the one whose name, in small letters and with dashes, `text` is.
+fn named<T: Copy + std::fmt::Debug>(text: &str, all: &[T]) -> Result<T, String> {
+    let found = all.iter().find(|one| name(one) == text).copied();
+    found.ok_or_else(|| {
+        format!(
+            "there are {}",
+            all.iter().map(name).collect::<Vec<_>>().join(", ")
+        )
+    })
+}
+
+fn name(one: &impl std::fmt::Debug) -> String {
+    let letters = |c: char| {
+        c.is_uppercase()
+            .then_some('-')
+            .into_iter()
+            .chain(c.to_lowercase())
     };
-    let found = Profile::ALL.into_iter().find(|profile| name(profile) == text);
-    found.ok_or_else(|| format!("the kinds are {}", Profile::ALL.map(|profile| name(&profile)).join(", ")))
+    format!("{one:?}").chars().flat_map(letters).skip(1).collect()
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let options = Options {
         profile: arguments.profile,
+        plant: arguments.plant,
         is_printed: arguments.trace,
-        ..Options::default()
     };
     let seeds = if let Some(seed) = arguments.seed {
         seed..seed + 1
@@ -109,12 +132,22 @@ fn tell(report: &Report, arguments: &Arguments) {
         println!("{event}");
     }
     println!("seed {} ({:?}): {}", report.seed, report.profile, broken.0);
-    let profile = arguments.profile.map_or(String::new(), |_| format!(" --profile {:?}", report.profile));
-    println!("again: cargo run -p tenure-sim -- --seed {}{profile} --trace", report.seed);
+    let profile = arguments
+        .profile
+        .map(|profile| format!(" --profile {}", name(&profile)));
+    let plant = arguments.plant.map(|plant| format!(" --plant {}", name(&plant)));
+    let more = [profile, plant].into_iter().flatten().collect::<String>();
+    println!(
+        "again: cargo run -p tenure-sim -- --seed {}{more} --trace",
+        report.seed
+    );
 }
 
 /// Returns the time since the program began.
-#[expect(clippy::disallowed_methods, reason = "the command is where worlds end and a real clock begins")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the command is where worlds end and a real clock begins"
+)]
 fn now() -> Duration {
     static BEGAN: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
     BEGAN.get_or_init(std::time::Instant::now).elapsed()

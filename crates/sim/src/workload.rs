@@ -18,35 +18,22 @@ pub(crate) type Place = (Ino, Name);
 /// One thing that happens.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
-    /// A new inode, with an entry or without (then in the directory of the place).
-    Create { at: Place, kind: Kind, mode: u32, is_named: bool },
-    Link { ino: Ino, to: Place },
-    /// Removes an entry; what loses its last one is dropped at once, or later.
-    Unlink { at: Place, drops: bool },
-    Rmdir { at: Place },
-    Rename { from: Place, to: Place, mode: RenameMode },
-    SetMode { ino: Ino, mode: u32 },
-    SetOwner { ino: Ino, owner: (u32, u32) },
-    SetXattr { ino: Ino, name: XattrName, len: usize, mode: XattrMode },
-    RemoveXattr { ino: Ino, name: XattrName },
-    Drop { ino: Ino },
-    /// Writes bytes that follow from `seed`.
-    Write { ino: Ino, offset: u64, len: usize, seed: u64 },
-    Append { ino: Ino, len: usize, seed: u64 },
-    Resize { ino: Ino, size: u64 },
-    Punch { ino: Ino, offset: u64, len: u64 },
-    Collapse { ino: Ino, offset: u64, len: u64 },
-    Insert { ino: Ino, offset: u64, len: u64 },
-    Copy { from: (Ino, u64), to: (Ino, u64), len: u64 },
-    Sync { ino: Ino },
+    /// Something with entries.
+    Entry(EntryStep),
+    /// Something with an inode.
+    Inode(Ino, InodeStep),
+    /// Something with a file's bytes.
+    Content(Ino, ContentStep),
     SyncAll,
-    Read { ino: Ino, offset: u64, len: usize },
-    Look { ino: Ino },
     /// Compares everything.
     Compare,
-    Pass { time: Duration },
+    Pass {
+        time: Duration,
+    },
     /// The time of day jumps.
-    Jump { secs: i64 },
+    Jump {
+        secs: i64,
+    },
     /// Nothing is done for long.
     Idle,
     Fork,
@@ -64,6 +51,66 @@ pub(crate) enum Step {
     Kill,
     /// The machine loses its power between two calls.
     LosePower,
-    /// Faults begin, or end.
+    /// Faults begin.
     Trouble,
+}
+
+/// Something with entries.
+#[derive(Clone, Debug)]
+pub(crate) enum EntryStep {
+    /// A new inode, with an entry or without (then in the directory of the place).
+    Create {
+        at: Place,
+        kind: Kind,
+        mode: u32,
+        is_named: bool,
+    },
+    Link {
+        ino: Ino,
+        to: Place,
+    },
+    /// Removes an entry; what loses its last one is dropped at once, or later.
+    Unlink {
+        at: Place,
+        drops: bool,
+    },
+    Rmdir {
+        at: Place,
+    },
+    Rename {
+        from: Place,
+        to: Place,
+        mode: RenameMode,
+    },
+}
+
+/// Something with an inode.
+#[derive(Clone, Debug)]
+pub(crate) enum InodeStep {
+    SetMode(u32),
+    SetOwner(u32, u32),
+    SetXattr {
+        name: XattrName,
+        len: usize,
+        mode: XattrMode,
+    },
+    RemoveXattr(XattrName),
+    /// Forgets an inode that has no entry.
+    Drop,
+    Sync,
+    /// Compares what it says of itself.
+    Look,
+}
+
+/// Something with a file's bytes. Those that are written follow from a seed.
+#[derive(Clone, Debug)]
+pub(crate) enum ContentStep {
+    Write { offset: u64, len: usize, seed: u64 },
+    Append { len: usize, seed: u64 },
+    Resize(u64),
+    Punch { offset: u64, len: u64 },
+    Collapse { offset: u64, len: u64 },
+    Insert { offset: u64, len: u64 },
+    Copy { offset: u64, to: (Ino, u64), len: u64 },
+    Read { offset: u64, len: usize },
 }

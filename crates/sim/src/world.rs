@@ -3,8 +3,8 @@
 //! Invariant: nothing in it reads a clock, a thread's luck or an address; the same seed gives the same trace.
 
 mod crash;
-mod lines;
 mod life;
+mod lines;
 mod perform;
 
 use crate::check::{Broken, History, Snapshot, Verdict};
@@ -14,7 +14,7 @@ use crate::random::Random;
 use crate::trace::Trace;
 use crate::workload::{self, Profile};
 use life::{Life, Settings};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use tenure_model::Digest;
@@ -101,7 +101,7 @@ pub(crate) struct World {
     lines: BTreeMap<String, Line>,
     unknown: Option<Unknown>,
     /// Lines that were to be deleted, and may be.
-    gone: BTreeSet<String>,
+    gone: BTreeMap<String, Line>,
     /// Names of branches and checkpoints that were used.
     names_used: u64,
     counts: Counts,
@@ -164,7 +164,7 @@ impl World {
             history: History::default(),
             lines: BTreeMap::new(),
             unknown: None,
-            gone: BTreeSet::new(),
+            gone: BTreeMap::new(),
             names_used: 0,
             counts: Counts::default(),
         };

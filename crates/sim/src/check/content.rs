@@ -47,7 +47,9 @@ impl Content {
         if first <= last {
             let mut behind = self.pages.split_off(&first);
             self.pages.append(&mut behind.split_off(&last));
-            self.put(offset, (first * PAGE_LEN).min(end) - offset, |_, page| page.fill(0));
+            self.put(offset, (first * PAGE_LEN).min(end) - offset, |_, page| {
+                page.fill(0)
+            });
             self.put(last * PAGE_LEN, end - last * PAGE_LEN, |_, page| page.fill(0));
         } else {
             self.put(offset, end - offset, |_, page| page.fill(0));
@@ -106,7 +108,9 @@ impl Content {
             return format!("its size is {} and should be {}", other.size, self.size);
         }
         let pages = self.pages.keys().chain(other.pages.keys());
-        let first = pages.filter(|number| self.pages.get(number) != other.pages.get(number)).min();
+        let first = pages
+            .filter(|number| self.pages.get(number) != other.pages.get(number))
+            .min();
         match first {
             None => "they do not differ".to_owned(),
             Some(number) => {
@@ -132,7 +136,10 @@ impl Content {
         while at < end {
             let number = at / PAGE_LEN;
             let (start, next) = (number * PAGE_LEN, ((number + 1) * PAGE_LEN).min(end));
-            let page = self.pages.entry(number).or_insert_with(|| Arc::new([0; PAGE_LEN as usize]));
+            let page = self
+                .pages
+                .entry(number)
+                .or_insert_with(|| Arc::new([0; PAGE_LEN as usize]));
             let page = Arc::make_mut(page);
             change(at, &mut page[(at - start) as usize..(next - start) as usize]);
             if page.iter().all(|byte| *byte == 0) {

@@ -111,7 +111,10 @@ impl History {
     /// Returns what is there now, as the end of the holder leaves it.
     pub(crate) fn snapshot(&self) -> Snapshot {
         let names = self.now.without_orphans();
-        let files = self.files.iter().filter(|(ino, _)| names.inodes.contains_key(ino));
+        let files = self
+            .files
+            .iter()
+            .filter(|(ino, _)| names.inodes.contains_key(ino));
         let contents = files
             .map(|(ino, versions)| (*ino, versions.last().clone()))
             .collect();
@@ -122,7 +125,12 @@ impl History {
     pub(crate) fn change(&mut self, change: Change) -> Result<(), Refusal> {
         self.now.decide(&change)?;
         let with = self.changes.len() + 1;
-        if let Change::Create { ino, kind: Kind::File, .. } = &change {
+        if let Change::Create {
+            ino,
+            kind: Kind::File,
+            ..
+        } = &change
+        {
             self.files.insert(*ino, Versions::new(Content::default(), with));
         }
         for ino in self.now.apply(&change) {
@@ -147,7 +155,10 @@ impl History {
     }
 
     fn version(&mut self, ino: Ino, with: Option<usize>, make: impl FnOnce(&mut Content)) {
-        let versions = self.files.get_mut(&ino).expect("only files that there are are written");
+        let versions = self
+            .files
+            .get_mut(&ino)
+            .expect("only files that there are are written");
         let mut content = versions.last().clone();
         make(&mut content);
         versions.all.push(Version { content, with });
@@ -165,7 +176,11 @@ impl History {
     pub(crate) fn synced(&mut self, ino: Ino) {
         let changes = self.changes.len();
         for (of, versions) in &mut self.files {
-            let first = if *of == ino { versions.len() - 1 } else { *versions.allowed(changes).start() };
+            let first = if *of == ino {
+                versions.len() - 1
+            } else {
+                *versions.allowed(changes).start()
+            };
             versions.trim(first);
         }
         self.note_durable_names();
@@ -211,7 +226,10 @@ impl History {
             let allowed = versions.allowed(changes);
             let mut candidates = versions.all[allowed.clone()].iter();
             if !candidates.any(|version| version.content == *content) {
-                let is_other = versions.all.iter().position(|version| version.content == *content);
+                let is_other = versions
+                    .all
+                    .iter()
+                    .position(|version| version.content == *content);
                 let which = match is_other {
                     Some(version) => format!("those of version {version}"),
                     None => "none that it ever had at once".to_owned(),
@@ -234,7 +252,10 @@ mod tests {
     use super::*;
 
     fn place(name: &str) -> (Ino, tenure_model::Name) {
-        (Ino::ROOT, tenure_model::Name::parse(name.as_bytes()).expect("a literal name"))
+        (
+            Ino::ROOT,
+            tenure_model::Name::parse(name.as_bytes()).expect("a literal name"),
+        )
     }
 
     fn root() -> Snapshot {
@@ -280,7 +301,9 @@ mod tests {
         seen.push(history.snapshot());
         let (from, to) = (place("new"), place("old"));
         let mode = tenure_model::RenameMode::Replace;
-        history.change(Change::Rename { from, to, mode }).expect("the file is there");
+        history
+            .change(Change::Rename { from, to, mode })
+            .expect("the file is there");
         seen.push(history.snapshot());
         history.write(Ino(5), |content| content.write(0, b"later"));
         seen.push(history.snapshot());
@@ -310,7 +333,9 @@ mod tests {
     #[test]
     fn a_cut_is_there_exactly_when_the_names_after_it_are() {
         let (mut history, _) = renamed();
-        history.cut(Ino(5), |content| content.resize(2)).expect("it is a file");
+        history
+            .cut(Ino(5), |content| content.resize(2))
+            .expect("it is a file");
         create(&mut history, "next", 6);
         let mut found = history.snapshot();
         assert!(history.judge(&found).is_ok());

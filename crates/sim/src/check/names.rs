@@ -127,15 +127,14 @@ impl Names {
             Change::Link { ino, to } => {
                 let inode = self.inode(*ino)?;
                 self.directory(to.0)?;
-                match inode.kind {
-                    Kind::Directory => Err(Refusal::NotPermitted),
-                    _ => self.is_free(to),
+                if inode.kind == Kind::Directory {
+                    return Err(Refusal::NotPermitted);
                 }
+                self.is_free(to)
             }
-            Change::Unlink { at } => match self.entry(at)?.1.kind {
-                Kind::Directory => Err(Refusal::IsDirectory),
-                _ => Ok(()),
-            },
+            Change::Unlink { at } => {
+                refuse_when(self.entry(at)?.1.kind == Kind::Directory, Refusal::IsDirectory)
+            }
             Change::Rmdir { at } => is_empty_directory(self.entry(at)?.1),
             Change::Rename { from, to, mode } => self.decide_rename(from, to, *mode),
             Change::SetMode { ino, .. } | Change::SetOwner { ino, .. } => self.inode(*ino).map(|_| ()),
@@ -154,11 +153,11 @@ impl Names {
                 0 => Ok(()),
                 _ => Err(Refusal::NotFound),
             },
-            Change::Cut { ino } => match self.inode(*ino)?.kind {
-                Kind::File => Ok(()),
-                Kind::Directory => Err(Refusal::IsDirectory),
-                _ => Err(Refusal::InvalidArgument),
-            },
+            Change::Cut { ino } => {
+                let kind = self.inode(*ino)?.kind;
+                refuse_when(kind == Kind::Directory, Refusal::IsDirectory)?;
+                refuse_when(kind != Kind::File, Refusal::InvalidArgument)
+            }
         }
     }
 
@@ -171,10 +170,10 @@ impl Names {
         let other = self.entry(to).ok();
         match (mode, other) {
             (RenameMode::Exchange, None) => Err(Refusal::NotFound),
-            (RenameMode::Exchange, Some((other, inode))) => match inode.kind {
-                Kind::Directory => self.is_not_below(from.0, other),
-                _ => Ok(()),
-            },
+            (RenameMode::Exchange, Some((other, inode))) if inode.kind == Kind::Directory => {
+                self.is_not_below(from.0, other)
+            }
+            (RenameMode::Exchange, Some(_)) => Ok(()),
             (RenameMode::NoReplace, Some(_)) => Err(Refusal::Exists),
             (_, Some((other, _))) if other == ino => Ok(()),
             (_, Some((_, inode))) => match (moved.kind, inode.kind) {
@@ -250,7 +249,11 @@ impl Names {
         };
         let directory = self.inode_mut(*parent);
         let inherits = directory.mode & SETGID != 0;
-        let inherited = if inherits && *kind == Kind::Directory { SETGID } else { 0 };
+        let inherited = if inherits && *kind == Kind::Directory {
+            SETGID
+        } else {
+            0
+        };
         let inode = Inode {
             kind: *kind,
             mode: mode & MODE_BITS | inherited,
@@ -316,7 +319,11 @@ impl Names {
 
     fn lose_name(&mut self, ino: Ino) {
         let inode = self.inode_mut(ino);
-        inode.nlink = if inode.kind == Kind::Directory { 0 } else { inode.nlink - 1 };
+        inode.nlink = if inode.kind == Kind::Directory {
+            0
+        } else {
+            inode.nlink - 1
+        };
     }
 
     /// Forgets inodes that have no entry, as the end of a holder does.
@@ -339,7 +346,10 @@ impl Names {
             }
         }
         let extra = found.inodes.keys().find(|ino| !self.inodes.contains_key(ino))?;
-        Some(format!("inode {extra} should not be there: {}", found.words(*extra)))
+        Some(format!(
+            "inode {extra} should not be there: {}",
+            found.words(*extra)
+        ))
     }
 
     fn words(&self, ino: Ino) -> String {
@@ -350,6 +360,10 @@ impl Names {
         let place = self.inodes.iter().find_map(named);
         place.unwrap_or_else(|| "it has no name".to_owned())
     }
+}
+
+fn refuse_when(is_refused: bool, refusal: Refusal) -> Decided {
+    if is_refused { Err(refusal) } else { Ok(()) }
 }
 
 fn is_empty_directory(inode: &Inode) -> Decided {

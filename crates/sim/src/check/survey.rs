@@ -20,7 +20,12 @@ pub(crate) fn survey(branch: &Branch) -> Result<Snapshot, Error> {
         let entries = entries(branch, ino)?;
         for (name, child, kind) in &entries {
             let is_directory = *kind == Kind::Directory;
-            visit(branch, &mut found, *child, if is_directory { ino } else { Ino(0) })?;
+            visit(
+                branch,
+                &mut found,
+                *child,
+                if is_directory { ino } else { Ino(0) },
+            )?;
             if is_directory {
                 directories.push((*child, ino));
             }
@@ -42,9 +47,10 @@ fn visit(branch: &Branch, found: &mut Snapshot, ino: Ino, parent: Ino) -> Result
         return Ok(());
     }
     let attr = branch.attr(ino)?;
-    let target = match attr.kind {
-        Kind::Symlink => branch.target(ino)?,
-        _ => Box::default(),
+    let target = if attr.kind == Kind::Symlink {
+        branch.target(ino)?
+    } else {
+        Box::default()
     };
     let mut xattrs = BTreeMap::new();
     let names = branch.xattrs(ino)?;

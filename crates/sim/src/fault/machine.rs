@@ -82,7 +82,11 @@ impl Power {
             return Err(ended());
         }
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
-        let loss = self.loss.lock().filter(|(at, _)| *at <= number).map(|(_, loss)| loss);
+        let loss = self
+            .loss
+            .lock()
+            .filter(|(at, _)| *at <= number)
+            .map(|(_, loss)| loss);
         self.off.store(loss.is_some(), Ordering::Relaxed);
         Ok(loss)
     }
@@ -192,7 +196,12 @@ struct MachineFile {
 }
 
 impl MachineFile {
-    fn write(&self, offset: u64, bytes: &[u8], write: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
+    fn write(
+        &self,
+        offset: u64,
+        bytes: &[u8],
+        write: impl FnOnce() -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
         match self.power.count()? {
             None if self.power.lies => self.inner.write_at(offset, bytes),
             None => write(),
@@ -218,11 +227,23 @@ impl DiskFile for MachineFile {
     }
 
     fn sync(&self) -> Result<(), Failure> {
-        self.power.call(|| if self.power.lies { Ok(()) } else { self.inner.sync() })
+        self.power.call(|| {
+            if self.power.lies {
+                Ok(())
+            } else {
+                self.inner.sync()
+            }
+        })
     }
 
     fn settle(&self) -> Result<(), Failure> {
-        self.power.call(|| if self.power.lies { Ok(()) } else { self.inner.settle() })
+        self.power.call(|| {
+            if self.power.lies {
+                Ok(())
+            } else {
+                self.inner.settle()
+            }
+        })
     }
 
     fn reserve(&self, len: u64) -> Result<(), Failure> {

@@ -71,10 +71,10 @@ fn file_of(op: &Op) -> Option<Ino> {
     if let Op::Write { ino, .. } | Op::Punch { ino, .. } = op {
         return Some(*ino);
     }
-    match op {
-        Op::SetAttr { ino, change, .. } if change.size.is_some() => Some(*ino),
-        _ => None,
+    if let Op::SetAttr { ino, change, .. } = op {
+        return change.size.map(|_| *ino);
     }
+    None
 }
 
 /// Lets the first two neighbours that change one file change it in the other order.
@@ -94,7 +94,8 @@ fn part_names_from_bytes(ops: Vec<Op>) -> (Vec<Op>, Vec<Op>) {
     let names = ops
         .iter()
         .any(|op| matches!(op, Op::Rename { .. } | Op::Link { .. }));
-    let depends = |op: &Op| matches!(op, Op::Drop { .. } | Op::Copy { .. }) || !is_write(op) && file_of(op).is_some();
+    let depends =
+        |op: &Op| matches!(op, Op::Drop { .. } | Op::Copy { .. }) || !is_write(op) && file_of(op).is_some();
     if !names || ops.iter().any(depends) {
         return (ops, Vec::new());
     }
@@ -168,7 +169,12 @@ impl Owner<Branch> for Planted {
         self.honest().fork(from, name)
     }
 
-    fn checkpoint(&self, branch: &BranchName, name: &CheckpointName, message: &str) -> Result<Created, Error> {
+    fn checkpoint(
+        &self,
+        branch: &BranchName,
+        name: &CheckpointName,
+        message: &str,
+    ) -> Result<Created, Error> {
         self.honest().checkpoint(branch, name, message)
     }
 

@@ -1,7 +1,7 @@
 //! Choosing the next step from what there is.
 
 use super::profile::Topic;
-use super::{Place, Profile, Step};
+use super::{ContentStep, EntryStep, InodeStep, Place, Profile, Step};
 use crate::check::{Content, Names};
 use crate::random::Random;
 use std::time::Duration;
@@ -48,34 +48,34 @@ pub(crate) fn choose<'a>(
 impl Chooser<'_> {
     fn step(&mut self, topic: Topic, size: &dyn Fn(Ino) -> u64) -> Option<Step> {
         Some(match topic {
-            Topic::Create if self.files.len() > self.profile.files_max() => self.unlink()?,
-            Topic::Create => self.create(true),
-            Topic::Mkdir => self.mkdir(),
-            Topic::Unnamed => self.create(false),
-            Topic::Link => {
-                let ino = self.inode();
-                let to = self.free_place();
-                Step::Link { ino, to }
-            }
-            Topic::Unlink => self.unlink()?,
-            Topic::Rmdir => {
-                let at = self.taken_place()?;
-                Step::Rmdir { at }
-            }
-            Topic::Rename => self.rename()?,
-            Topic::Attribute => self.attribute(),
-            Topic::Xattr => self.xattr(),
+            Topic::Create if self.files.len() > self.profile.files_max() => Step::Entry(self.unlink()?),
+            Topic::Create => Step::Entry(self.create(true)),
+            Topic::Unnamed => Step::Entry(self.create(false)),
+            Topic::Mkdir => Step::Entry(self.mkdir()),
+            Topic::Link => Step::Entry(EntryStep::Link {
+                ino: self.inode(),
+                to: self.free_place(),
+            }),
+            Topic::Unlink => Step::Entry(self.unlink()?),
+            Topic::Rmdir => Step::Entry(EntryStep::Rmdir {
+                at: self.taken_place()?,
+            }),
+            Topic::Rename => Step::Entry(self.rename()?),
+            Topic::Attribute => Step::Inode(self.inode(), self.attribute()),
+            Topic::Xattr => Step::Inode(self.inode(), self.xattr()),
+            Topic::Sync => Step::Inode(self.inode(), InodeStep::Sync),
+            Topic::Look => Step::Inode(self.inode(), InodeStep::Look),
             Topic::Drop => {
-                let orphan = |ino: &&Ino| self.names.inodes[*ino].nlink == 0;
-                let ino = *self.files.iter().find(orphan)?;
-                Step::Drop { ino }
+                let is_orphan = |ino: &&Ino| self.names.inodes[*ino].nlink == 0;
+                Step::Inode(*self.files.iter().find(is_orphan)?, InodeStep::Drop)
             }
-            Topic::Write | Topic::Append | Topic::Resize | Topic::Range | Topic::Copy | Topic::Read => {
-                self.content(topic, size)?
-            }
-            Topic::Sync => Step::Sync { ino: self.inode() },
+            Topic::Write => self.on_file(size, Self::write)?,
+            Topic::Append => self.on_file(size, Self::append)?,
+            Topic::Resize => self.on_file(size, |this, size| ContentStep::Resize(this.new_size(size)))?,
+            Topic::Range => self.on_file(size, Self::range)?,
+            Topic::Copy => self.on_file(size, Self::copy)?,
+            Topic::Read => self.on_file(size, Self::read)?,
             Topic::SyncAll => Step::SyncAll,
-            Topic::Look => Step::Look { ino: self.inode() },
             Topic::Compare => Step::Compare,
             Topic::Pass => Step::Pass {
                 time: Duration::from_millis(self.random.between(1, 1500)),
@@ -100,43 +100,54 @@ impl Chooser<'_> {
         })
     }
 
-    fn content(&mut self, topic: Topic, size: &dyn Fn(Ino) -> u64) -> Option<Step> {
+    /// Makes a step with a file and its size.
+    fn on_file(
+        &mut self,
+        size: &dyn Fn(Ino) -> u64,
+        make: fn(&mut Self, u64) -> ContentStep,
+    ) -> Option<Step> {
         let ino = self.file()?;
-        let size = size(ino);
-        let (len, seed) = (self.profile.write_len(self.random), self.seed());
-        Some(match topic {
-            Topic::Append if size < FILE_LEN_MAX => Step::Append { ino, len, seed },
-            Topic::Write | Topic::Append => {
-                let offset = self.offset(size, len);
-                Step::Write { ino, offset, len, seed }
-            }
-            Topic::Resize => Step::Resize { ino, size: self.new_size(size) },
-            Topic::Range => self.range(ino, size),
-            Topic::Copy => {
-                let to = self.file()?;
-                let (from_offset, to_offset) = (self.random.below(size + 1), self.random.below(FILE_LEN_MAX));
-                let len = self.random.between(1, 300_000);
-                Step::Copy {
-                    from: (ino, from_offset),
-                    to: (to, to_offset),
-                    len,
-                }
-            }
-            _ => Step::Read {
-                ino,
-                offset: self.random.below(size + 10),
-                len: self.random.between(1, 100_000) as usize,
-            },
-        })
+        Some(Step::Content(ino, make(self, size(ino))))
     }
 
-    fn range(&mut self, ino: Ino, size: u64) -> Step {
+    fn write(&mut self, size: u64) -> ContentStep {
+        let (len, seed) = (self.profile.write_len(self.random), self.seed());
+        let offset = self.offset(size, len);
+        ContentStep::Write { offset, len, seed }
+    }
+
+    fn append(&mut self, size: u64) -> ContentStep {
+        if size >= FILE_LEN_MAX {
+            return self.write(size);
+        }
+        ContentStep::Append {
+            len: self.profile.write_len(self.random),
+            seed: self.seed(),
+        }
+    }
+
+    fn copy(&mut self, size: u64) -> ContentStep {
+        ContentStep::Copy {
+            offset: self.random.below(size + 1),
+            to: (*self.random.pick(&self.files), self.random.below(FILE_LEN_MAX)),
+            len: self.random.between(1, 300_000),
+        }
+    }
+
+    fn read(&mut self, size: u64) -> ContentStep {
+        ContentStep::Read {
+            offset: self.random.below(size + 10),
+            len: self.random.between(1, 100_000) as usize,
+        }
+    }
+
+    fn range(&mut self, size: u64) -> ContentStep {
         let offset = self.random.below(size + 2);
         let len = self.random.between(1, (size / 2 + 2).min(1 << 20));
         match self.random.below(4) {
-            0 if size < SHIFT_LEN_MAX => Step::Collapse { ino, offset, len },
-            1 if size < SHIFT_LEN_MAX => Step::Insert { ino, offset, len },
-            _ => Step::Punch { ino, offset, len },
+            0 if size < SHIFT_LEN_MAX => ContentStep::Collapse { offset, len },
+            1 if size < SHIFT_LEN_MAX => ContentStep::Insert { offset, len },
+            _ => ContentStep::Punch { offset, len },
         }
     }
 
@@ -162,7 +173,7 @@ impl Chooser<'_> {
         }
     }
 
-    fn create(&mut self, is_named: bool) -> Step {
+    fn create(&mut self, is_named: bool) -> EntryStep {
         let kind = match self.random.below(30) {
             0 if is_named => Kind::Symlink,
             1 if is_named => Kind::Fifo,
@@ -170,12 +181,17 @@ impl Chooser<'_> {
         };
         let mode = [0o644, 0o600, 0o755, 0o4755][self.random.below(4) as usize];
         let at = self.free_place();
-        Step::Create { at, kind, mode, is_named }
+        EntryStep::Create {
+            at,
+            kind,
+            mode,
+            is_named,
+        }
     }
 
-    fn mkdir(&mut self) -> Step {
+    fn mkdir(&mut self) -> EntryStep {
         let at = self.free_place();
-        Step::Create {
+        EntryStep::Create {
             at,
             kind: Kind::Directory,
             mode: 0o755,
@@ -183,43 +199,42 @@ impl Chooser<'_> {
         }
     }
 
-    fn unlink(&mut self) -> Option<Step> {
+    fn unlink(&mut self) -> Option<EntryStep> {
         let at = self.taken_place()?;
         let drops = !self.random.one_in(4);
-        Some(Step::Unlink { at, drops })
+        Some(EntryStep::Unlink { at, drops })
     }
 
-    fn rename(&mut self) -> Option<Step> {
+    fn rename(&mut self) -> Option<EntryStep> {
         let from = self.taken_place()?;
-        let to = if self.random.one_in(2) { self.free_place() } else { self.taken_place()? };
+        let to = if self.random.one_in(2) {
+            self.free_place()
+        } else {
+            self.taken_place()?
+        };
         let mode = match self.random.below(8) {
             0 => RenameMode::NoReplace,
             1 | 2 => RenameMode::Exchange,
             _ => RenameMode::Replace,
         };
-        Some(Step::Rename { from, to, mode })
+        Some(EntryStep::Rename { from, to, mode })
     }
 
-    fn attribute(&mut self) -> Step {
-        let ino = self.inode();
+    fn attribute(&mut self) -> InodeStep {
         if self.random.one_in(3) {
-            let owner = (self.random.below(3) as u32, self.random.below(3) as u32);
-            return Step::SetOwner { ino, owner };
+            return InodeStep::SetOwner(self.random.below(3) as u32, self.random.below(3) as u32);
         }
-        let mode = self.random.below(0o10000) as u32;
-        Step::SetMode { ino, mode }
+        InodeStep::SetMode(self.random.below(0o10000) as u32)
     }
 
-    fn xattr(&mut self) -> Step {
-        let ino = self.inode();
+    fn xattr(&mut self) -> InodeStep {
         let name = format!("user.{}", self.random.below(4));
         let name = XattrName::parse(name.as_bytes()).expect("it is a name");
         if self.random.one_in(4) {
-            return Step::RemoveXattr { ino, name };
+            return InodeStep::RemoveXattr(name);
         }
         let modes = [XattrMode::Set, XattrMode::Create, XattrMode::Replace];
-        Step::SetXattr {
-            ino,
+        InodeStep::SetXattr {
             name,
             len: self.random.below(2000) as usize,
             mode: *self.random.pick(&modes),
@@ -228,7 +243,11 @@ impl Chooser<'_> {
 
     fn seed(&mut self) -> u64 {
         // Now and then the same bytes again: a drive keeps them once.
-        if self.random.one_in(10) { self.random.below(3) } else { self.random.next() }
+        if self.random.one_in(10) {
+            self.random.below(3)
+        } else {
+            self.random.next()
+        }
     }
 
     fn file(&mut self) -> Option<Ino> {

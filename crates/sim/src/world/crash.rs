@@ -33,9 +33,12 @@ impl World {
         let has_stopped = self.life.has_stopped();
         let given_up = self.life.broken();
         if has_stopped || given_up.is_some() || self.life.must_end {
-            self.trace.note(format_args!("  the process must end: {given_up:?}"));
+            self.trace
+                .note(format_args!("  the process must end: {given_up:?}"));
             if !self.life.was_in_trouble {
-                return broken(format!("the drive or its client stopped without a fault: {given_up:?}"));
+                return broken(format!(
+                    "the drive or its client stopped without a fault: {given_up:?}"
+                ));
             }
             if let (false, Some(error)) = (has_stopped, given_up) {
                 return broken(format!("the client gave up, and the drive goes on: {error}"));
@@ -171,7 +174,13 @@ impl World {
                 machine.lose_power(calls, draw_loss(&mut self.faults));
             }
             2 if may_fail => {
-                let faults = [Fault::Refuse, Fault::NoSpace, Fault::LoseRequest, Fault::LoseReply, Fault::ClaimExists];
+                let faults = [
+                    Fault::Refuse,
+                    Fault::NoSpace,
+                    Fault::LoseRequest,
+                    Fault::LoseReply,
+                    Fault::ClaimExists,
+                ];
                 let fault = *self.faults.pick(&faults);
                 faulty.set_plan(Plan::none().at(self.faults.below(60), fault));
                 may_err = true;
@@ -193,12 +202,23 @@ impl World {
         }
         let judged = self.judge_recovery();
         // A power loss in the middle explains whatever came after it.
-        if self.life.machine.is_off() { Ok(false) } else { judged.map(|()| true) }
+        if self.life.machine.is_off() {
+            Ok(false)
+        } else {
+            judged.map(|()| true)
+        }
     }
 
     fn judge_recovery(&mut self) -> Verdict<()> {
-        self.trace.note(format_args!("opened: {:?}", self.life.drive.notices()));
-        if let Some(lost) = self.life.drive.notices().iter().find(|notice| notice.contains("lost")) {
+        self.trace
+            .note(format_args!("opened: {:?}", self.life.drive.notices()));
+        if let Some(lost) = self
+            .life
+            .drive
+            .notices()
+            .iter()
+            .find(|notice| notice.contains("lost"))
+        {
             return broken(format!("the drive says that it has lost something: {lost}"));
         }
         let held = self.life.hold(&self.settings, &self.clock, &self.held);
@@ -210,7 +230,6 @@ impl World {
         self.check_drive()?;
         if !self.life.machine.is_off() {
             self.history = History::from(&found);
-            self.gone.clear();
         }
         Ok(())
     }

@@ -11,8 +11,8 @@ use std::time::Duration;
 use tenure_client::Branch;
 use tenure_model::{BranchName, DriveName, Refusal};
 use tenure_server::{Beginning, Drive, JournalSizes};
-use tenure_store::faulty::{Call, FaultyBucket, Plan};
 use tenure_store::MemoryBucket;
+use tenure_store::faulty::{Call, FaultyBucket, Plan};
 use tenure_wire::{Access, Error, Owner, Who};
 
 /// How long a change may wait when nobody syncs.
@@ -42,7 +42,8 @@ impl Settings {
                 reserve: first / 2,
             },
             stage_settle: *random.pick(&[16 << 10, 256 << 10, 4 << 20]),
-            is_hosted: !random.one_in(4),
+            // An owner that is told each op finds by itself what is put in wrongly.
+            is_hosted: !random.one_in(4) || plant.is_some(),
             plant,
         }
     }
@@ -126,7 +127,9 @@ impl Life {
         loop {
             let started = Started::new(memory.clone(), settings.plant, trace);
             if settings.plant.is_none() && tries < 3 && random.one_in(2) {
-                started.machine.lose_power(random.below(40), super::crash::draw_loss(random));
+                started
+                    .machine
+                    .lose_power(random.below(40), super::crash::draw_loss(random));
             }
             tries += 1;
             let options = drive_options(settings, clock, random);
@@ -139,9 +142,9 @@ impl Life {
                 // It was made before, as far as it had to.
                 Err(Error::Refused(_)) if tries > 1 => {
                     started.machine.keep_power();
-                    return Self::open(started, settings, clock, random).map_err(
-                        |error| crate::check::Broken(format!("a drive that is there cannot be opened: {error}")),
-                    );
+                    return Self::open(started, settings, clock, random).map_err(|error| {
+                        crate::check::Broken(format!("a drive that is there cannot be opened: {error}"))
+                    });
                 }
                 Ok(_) => unreachable!("a machine is on or off"),
                 Err(error) => return broken(format!("a drive cannot be made: {error}")),
@@ -229,7 +232,12 @@ impl Life {
     }
 
     /// Holds a branch; waits for a session of the life before, which has not ended with its process, to be over.
-    pub(super) fn hold(&mut self, settings: &Settings, clock: &Arc<SimClock>, name: &str) -> Result<(), Error> {
+    pub(super) fn hold(
+        &mut self,
+        settings: &Settings,
+        clock: &Arc<SimClock>,
+        name: &str,
+    ) -> Result<(), Error> {
         self.branch = None;
         let mut held = self.client(settings, clock, (name, Access::Exclusive));
         if let Err(Error::Refused(Refusal::Held { .. })) = &held {

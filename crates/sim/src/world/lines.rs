@@ -34,7 +34,8 @@ impl World {
         let made = if is_branch {
             let id = owner.branches().map(|all| {
                 let held = all.iter().find(|one| one.name == self.held);
-                held.and_then(|one| one.branch).expect("the branch that is held is there")
+                held.and_then(|one| one.branch)
+                    .expect("the branch that is held is there")
             });
             let name = BranchName::parse(&name).expect("the world makes valid names");
             id.and_then(|id| owner.fork(&Source::Branch(id), &name))
@@ -49,7 +50,8 @@ impl World {
                 return Ok(());
             }
         }
-        self.trace.note(format_args!("  {name}, made for certain: {is_certain}"));
+        self.trace
+            .note(format_args!("  {name}, made for certain: {is_certain}"));
         self.unknown = Some(Unknown {
             name,
             is_branch,
@@ -61,7 +63,9 @@ impl World {
 
     /// Looks whether a line that was made, or may have been, is there, and what is in it.
     pub(super) fn learn_line(&mut self) -> Verdict<()> {
-        let Some(unknown) = self.unknown.take() else { return Ok(()) };
+        let Some(unknown) = self.unknown.take() else {
+            return Ok(());
+        };
         let name = unknown.name.clone();
         let all = self.life.owner.branches();
         let Some(all) = self.done(all)? else {
@@ -69,7 +73,11 @@ impl World {
             return Ok(());
         };
         if !all.iter().any(|one| one.name == name) {
-            return if unknown.is_certain { broken(format!("{name} was made and is not there")) } else { Ok(()) };
+            return if unknown.is_certain {
+                broken(format!("{name} was made and is not there"))
+            } else {
+                Ok(())
+            };
         }
         let found = self.look_at(&name);
         let Some(state) = self.done(found)? else {
@@ -92,7 +100,9 @@ impl World {
     }
 
     pub(super) fn delete_line(&mut self) -> Verdict<()> {
-        let Some(name) = self.some_line(|_| true) else { return Ok(()) };
+        let Some(name) = self.some_line(|_| true) else {
+            return Ok(());
+        };
         if self.unknown.is_some() {
             return Ok(());
         }
@@ -104,9 +114,8 @@ impl World {
             Err(error) => {
                 self.failed(&error)?;
                 if self.life.machine.is_off() || self.life.has_stopped() {
-                    // What was in it is not held against anything any more.
-                    self.lines.remove(&name);
-                    self.gone.insert(name);
+                    let line = self.lines.remove(&name).expect("it was chosen from them");
+                    self.gone.insert(name, line);
                 }
             }
         }
@@ -114,7 +123,12 @@ impl World {
     }
 
     fn some_line(&mut self, may: impl Fn(&Line) -> bool) -> Option<String> {
-        let names: Vec<_> = self.lines.iter().filter(|(_, line)| may(line)).map(|(name, _)| name).collect();
+        let names: Vec<_> = self
+            .lines
+            .iter()
+            .filter(|(_, line)| may(line))
+            .map(|(name, _)| name)
+            .collect();
         (!names.is_empty()).then(|| (*self.workload.pick(&names)).clone())
     }
 
@@ -129,7 +143,9 @@ impl World {
     fn inspect(&mut self, name: &str) -> Verdict<()> {
         self.trace.note(format_args!("  {name}"));
         let found = self.look_at(name);
-        let Some(found) = self.done(found)? else { return Ok(()) };
+        let Some(found) = self.done(found)? else {
+            return Ok(());
+        };
         let expected = History::from(&self.lines[name].state);
         expected
             .judge(&found)
@@ -142,14 +158,18 @@ impl World {
         let all = self.life.owner.branches();
         let Some(all) = self.done(all)? else { return Ok(()) };
         let there: BTreeSet<String> = all.into_iter().map(|one| one.name).collect();
+        for (name, line) in std::mem::take(&mut self.gone) {
+            if there.contains(&name) {
+                self.lines.insert(name, line);
+            }
+        }
         let mut expected: BTreeSet<String> = self.lines.keys().cloned().collect();
         expected.insert(self.held.clone());
-        let may: BTreeSet<String> = self.gone.iter().cloned().chain(self.unknown.iter().map(|one| one.name.clone())).collect();
         if let Some(missing) = expected.difference(&there).next() {
             return broken(format!("{missing} is gone"));
         }
-        let unexpected = there.difference(&expected).find(|name| !may.contains(*name));
-        if let Some(extra) = unexpected {
+        let is_unknown = |name: &String| self.unknown.as_ref().is_some_and(|unknown| unknown.name == *name);
+        if let Some(extra) = there.difference(&expected).find(|name| !is_unknown(name)) {
             return broken(format!("{extra} is there and was never made, or was deleted"));
         }
         for name in self.lines.keys().cloned().collect::<Vec<_>>() {
@@ -171,7 +191,13 @@ impl World {
             let line = self.lines.remove(&name).expect("it was chosen from them");
             let left = std::mem::replace(&mut self.held, name);
             self.history = History::from(&line.state);
-            self.lines.insert(left, Line { is_branch: true, state });
+            self.lines.insert(
+                left,
+                Line {
+                    is_branch: true,
+                    state,
+                },
+            );
         }
         self.trace.note(format_args!("  {}", self.held));
         self.hold_again()

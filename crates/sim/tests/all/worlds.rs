@@ -1,0 +1,91 @@
+//! The simulator: that it repeats itself, keeps what it has found, and finds what is put in.
+
+use tenure_sim::fault::Plant;
+use tenure_sim::workload::Profile;
+use tenure_sim::world::{Options, Report, run};
+
+/// Seeds that have found something; each once failed.
+const KEPT: &str = include_str!("../seeds.txt");
+
+fn kept() -> impl Iterator<Item = u64> {
+    let lines = KEPT
+        .lines()
+        .filter_map(|line| line.split_once('#').or(Some((line, ""))));
+    lines
+        .map(|(seed, _)| seed.trim())
+        .filter(|seed| !seed.is_empty())
+        .map(|seed| seed.parse().expect("a seed is a number"))
+}
+
+fn holds(report: &Report) {
+    assert_eq!(
+        report.broken,
+        None,
+        "seed {} ({:?}); the last of it:\n{}",
+        report.seed,
+        report.profile,
+        report.last.join("\n")
+    );
+}
+
+#[test]
+fn a_seed_gives_the_same_trace_byte_for_byte() {
+    for profile in Profile::ALL {
+        let options = Options {
+            profile: Some(profile),
+            ..Options::default()
+        };
+        let [one, other] = [run(7, &options), run(7, &options)];
+        assert_eq!(one.trace, other.trace, "{profile:?}");
+        assert_ne!(one.trace, run(8, &options).trace, "{profile:?}");
+    }
+}
+
+#[test]
+fn every_kind_of_world_syncs_and_crashes_and_keeps_its_promises() {
+    for profile in Profile::ALL {
+        let options = Options {
+            profile: Some(profile),
+            ..Options::default()
+        };
+        let report = run(1, &options);
+        holds(&report);
+        assert!(report.counts.syncs > 5, "{profile:?}: {:?}", report.counts);
+        assert!(report.counts.crashes > 1, "{profile:?}: {:?}", report.counts);
+    }
+}
+
+#[test]
+fn what_seeds_have_found_once_does_not_come_back() {
+    kept().for_each(|seed| holds(&run(seed, &Options::default())));
+}
+
+#[test]
+fn an_acknowledgement_before_the_batch_is_durable_is_found() {
+    is_found(Plant::AcknowledgesEarly, 10);
+}
+
+#[test]
+fn a_disk_that_skips_syncs_is_found() {
+    is_found(Plant::SkipsSyncs, 10);
+}
+
+#[test]
+fn writes_in_the_wrong_order_are_found() {
+    is_found(Plant::Misorders, 40);
+}
+
+#[test]
+fn names_before_their_bytes_are_found() {
+    is_found(Plant::NamesBeforeBytes, 40);
+}
+
+/// Runs worlds with a fault of ours in them until one is found broken.
+fn is_found(plant: Plant, worlds: u64) {
+    let options = Options {
+        plant: Some(plant),
+        ..Options::default()
+    };
+    let found = (0..worlds).find(|seed| run(*seed, &options).broken.is_some());
+    assert!(found.is_some(), "{plant:?} was not found in {worlds} worlds");
+}
