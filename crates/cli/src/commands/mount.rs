@@ -57,7 +57,7 @@ pub(crate) struct Args {
     readers: u8,
     /// How requests come from the kernel: `ring` is io_uring where the machine allows it
     /// (/sys/module/fuse/parameters/enable_uring), else `device`
-    #[arg(long, value_enum, default_value_t = Transport::Device)]
+    #[arg(long, value_enum, default_value_t = Transport::Ring)]
     transport: Transport,
     /// What to do about the time that it takes to wake a CPU: `stay` lets callers stay on theirs, `sleep` does nothing,
     /// `spin` keeps idle CPUs awake, in the idle class, for 300 microseconds after a request
