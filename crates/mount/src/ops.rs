@@ -182,7 +182,10 @@ impl Served {
         }
     }
 
-    #[expect(clippy::too_many_lines, reason = "one arm for each kind of request, and nothing else")]
+    #[expect(
+        clippy::too_many_lines,
+        reason = "one arm for each kind of request, and nothing else"
+    )]
     fn dispatch(&self, request: &Request<'_>, reply: Reply) {
         let ino = Ino(request.nodeid);
         let reply = match self.hidden.answer(request, reply, || self.requests()) {
