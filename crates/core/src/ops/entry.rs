@@ -9,7 +9,14 @@ use tenure_model::attr::{MODE_BITS, SETGID, Xattrs};
 use tenure_model::{Attr, Ino, Kind, Name, NewNode, Refusal, Timestamp, limits};
 
 impl Change<'_> {
-    pub(super) fn create(&mut self, parent: Ino, name: &Name, ino: Ino, node: &NewNode, time: Timestamp) -> Decided {
+    pub(super) fn create(
+        &mut self,
+        parent: Ino,
+        name: &Name,
+        ino: Ino,
+        node: &NewNode,
+        time: Timestamp,
+    ) -> Decided {
         let directory = self.directory(parent)?;
         self.refuse_existing(parent, name)?;
         let attr = self.new_inode(&directory, parent, ino, node, time)?;
@@ -18,7 +25,13 @@ impl Change<'_> {
         self.touch_directory(parent, 1, i32::from(attr.is_directory()), time)
     }
 
-    pub(super) fn create_unnamed(&mut self, parent: Ino, ino: Ino, node: &NewNode, time: Timestamp) -> Decided {
+    pub(super) fn create_unnamed(
+        &mut self,
+        parent: Ino,
+        ino: Ino,
+        node: &NewNode,
+        time: Timestamp,
+    ) -> Decided {
         if node.kind != Kind::File {
             return Err(Refusal::InvalidArgument.into());
         }
@@ -143,7 +156,11 @@ impl Change<'_> {
         if !attr.is_directory() {
             return Err(Refusal::NotDirectory.into());
         }
-        if attr.size > 0 { Err(Refusal::NotEmpty.into()) } else { Ok(()) }
+        if attr.size > 0 {
+            Err(Refusal::NotEmpty.into())
+        } else {
+            Ok(())
+        }
     }
 
     /// Ends an inode that has no entry, with all that belongs to it.
@@ -154,10 +171,12 @@ impl Change<'_> {
         self.clear(ino, &mut attr, 0, u64::MAX)?;
         let (first, last) = (Key::attr(ino), Key::entries_end(ino));
         let edits = &mut self.edits;
-        self.branch.tree.scan(Bound::Included(&*first), Bound::Excluded(&*last), |key, _| {
-            edits.remove(key);
-            ControlFlow::Continue(())
-        })?;
+        self.branch
+            .tree
+            .scan(Bound::Included(&*first), Bound::Excluded(&*last), |key, _| {
+                edits.remove(key);
+                ControlFlow::Continue(())
+            })?;
         self.edits.remove(&orphan);
         self.totals.inodes -= 1;
         Ok(())

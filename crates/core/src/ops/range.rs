@@ -18,7 +18,13 @@ impl Change<'_> {
         }
     }
 
-    pub(super) fn write(&mut self, ino: Ino, pieces: &[Piece], size: u64, time: Option<Timestamp>) -> Decided {
+    pub(super) fn write(
+        &mut self,
+        ino: Ino,
+        pieces: &[Piece],
+        size: u64,
+        time: Option<Timestamp>,
+    ) -> Decided {
         let mut attr = self.file(ino)?;
         let rising = pieces.windows(2).all(|pair| pair[0].end() <= pair[1].offset);
         if !rising {
@@ -108,7 +114,10 @@ fn end_of(offset: u64, len: u64) -> Result<u64, Refusal> {
     if len == 0 {
         return Err(Refusal::InvalidArgument);
     }
-    offset.checked_add(len).filter(|end| *end <= limits::FILE_LEN_MAX).ok_or(Refusal::TooLarge)
+    offset
+        .checked_add(len)
+        .filter(|end| *end <= limits::FILE_LEN_MAX)
+        .ok_or(Refusal::TooLarge)
 }
 
 fn signed(len: u64) -> Result<i64, Refusal> {

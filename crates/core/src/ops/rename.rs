@@ -10,7 +10,13 @@ use tenure_model::{Attr, Ino, Kind, Name, Refusal, RenameMode, Timestamp};
 type Place<'a> = (Ino, &'a Name);
 
 impl Change<'_> {
-    pub(super) fn rename(&mut self, from: Place<'_>, to: Place<'_>, mode: RenameMode, time: Timestamp) -> Decided {
+    pub(super) fn rename(
+        &mut self,
+        from: Place<'_>,
+        to: Place<'_>,
+        mode: RenameMode,
+        time: Timestamp,
+    ) -> Decided {
         let (moved, attr) = self.entry(from.0, from.1)?;
         self.directory(to.0)?;
         if attr.is_directory() && from.0 != to.0 {
@@ -57,7 +63,11 @@ impl Change<'_> {
             }
             at = self.attr(at)?.parent;
         }
-        if moved == Ino::ROOT { Err(Refusal::InvalidArgument.into()) } else { Ok(()) }
+        if moved == Ino::ROOT {
+            Err(Refusal::InvalidArgument.into())
+        } else {
+            Ok(())
+        }
     }
 
     fn move_over(
@@ -119,7 +129,13 @@ impl Change<'_> {
         Ok(())
     }
 
-    fn leave_whiteout(&mut self, (parent, name): Place<'_>, ino: Ino, like: &Attr, time: Timestamp) -> Decided {
+    fn leave_whiteout(
+        &mut self,
+        (parent, name): Place<'_>,
+        ino: Ino,
+        like: &Attr,
+        time: Timestamp,
+    ) -> Decided {
         let attr = Attr {
             kind: Kind::CharDevice,
             mode: 0,

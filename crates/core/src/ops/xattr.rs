@@ -49,13 +49,18 @@ impl Change<'_> {
     fn refuse_long_list(&self, ino: Ino, name: &[u8]) -> Decided {
         let mut len = name.len() + 1;
         self.branch.xattrs(ino, |other| len += other.len() + 1)?;
-        if len > limits::XATTR_LIST_LEN_MAX { Err(Refusal::NoSpace.into()) } else { Ok(()) }
+        if len > limits::XATTR_LIST_LEN_MAX {
+            Err(Refusal::NoSpace.into())
+        } else {
+            Ok(())
+        }
     }
 
     pub(super) fn remove_xattr(&mut self, ino: Ino, name: &XattrName, time: Timestamp) -> Decided {
         let mut attr = self.attr(ino)?;
         let name = name.as_bytes();
-        self.get(&Key::xattr(ino, name), |_| ())?.ok_or(Refusal::NoAttribute)?;
+        self.get(&Key::xattr(ino, name), |_| ())?
+            .ok_or(Refusal::NoAttribute)?;
         self.take_xattr(ino, &mut attr, name)?;
         attr.ctime = time;
         self.answer(ino, attr);
@@ -127,11 +132,17 @@ impl Change<'_> {
 
     /// Takes file capabilities away, as a change of owner does.
     pub(super) fn drop_capability(&mut self, ino: Ino, attr: &mut Attr) -> Decided {
-        if attr.xattrs.has(Xattrs::ANY) { self.take_xattr(ino, attr, CAPABILITY) } else { Ok(()) }
+        if attr.xattrs.has(Xattrs::ANY) {
+            self.take_xattr(ino, attr, CAPABILITY)
+        } else {
+            Ok(())
+        }
     }
 
     fn acl(&self, ino: Ino, name: &[u8]) -> Result<Acl, Undecided> {
-        let list = self.get(&Key::xattr(ino, name), |value| Acl::parse(value).expect("only valid ACLs are put"))?;
+        let list = self.get(&Key::xattr(ino, name), |value| {
+            Acl::parse(value).expect("only valid ACLs are put")
+        })?;
         Ok(list.expect("the attributes say that there is an ACL"))
     }
 
@@ -153,10 +164,16 @@ impl Change<'_> {
         attr.xattrs.0 &= !Xattrs::of(name).0 | Xattrs::ANY;
         let (from, to) = (Key::xattr(ino, &[]), Key::xattrs_end(ino));
         let mut others = false;
-        self.branch.tree.scan(Bound::Included(&*from), Bound::Excluded(&*to), |found, _| {
-            others |= *found != *key;
-            if others { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })?;
+        self.branch
+            .tree
+            .scan(Bound::Included(&*from), Bound::Excluded(&*to), |found, _| {
+                others |= *found != *key;
+                if others {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            })?;
         if !others {
             attr.xattrs = Xattrs::default();
         }

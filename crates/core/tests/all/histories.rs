@@ -4,245 +4,20 @@
 //! has. Beside it the same op is decided where nothing is in memory and every record lies on a page of its own: what
 //! a decision did not read is missing when it is applied, and `apply` would panic.
 
+mod step;
+
 use crate::reference::Reference;
 use crate::stored::{KEY, Pages, ROOT};
 use crate::visible::see;
 use proptest::collection::vec;
-use proptest::option;
 use proptest::prelude::*;
+use step::{
+    Asked, AskedOfAttribute, AskedOfContent, AskedOfEntry, Elsewhere, Step, Which, name, step, xattr_name,
+    xattr_value,
+};
 use tenure_core::tree::{Depth, Hand};
 use tenure_core::{Branch, NameHash, Outcome};
-use tenure_model::{
-    Address, AttrChange, Digest, Extent, Ino, Kind, Name, NewNode, Op, PackNumber, Piece, RenameMode,
-    Timestamp, XattrMode, XattrName, limits,
-};
-
-/// An inode, or a directory and a name in it, that a step is about: chosen once it is known which there are.
-#[derive(Clone, Copy, Debug)]
-struct Which(u16);
-
-/// A step of a history.
-#[derive(Clone, Debug)]
-enum Step {
-    Op(Asked, Elsewhere),
-    Fork,
-    Turn,
-    Fold,
-    Evict(usize),
-    Reload,
-}
-
-/// Where an op is decided a second time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Elsewhere {
-    No,
-    /// With nothing in memory.
-    Cold,
-    /// With nothing in memory, and a page for each record.
-    Sparse,
-}
-
-/// An op whose inodes and names are not chosen yet.
-#[derive(Clone, Debug)]
-enum Asked {
-    Create(Which, NewNode),
-    CreateUnnamed(Which, NewNode),
-    Link(Which, Which),
-    Unlink(Which),
-    Rmdir(Which),
-    Rename(Which, Which, RenameMode),
-    SetAttr(Which, AttrChange),
-    Write(Which, Vec<(u16, Extent)>, u16, bool),
-    Punch(Which, u64, u64),
-    Collapse(Which, u64, u64),
-    Insert(Which, u64, u64),
-    Copy((Which, u64), (Which, u64), u64),
-    SetXattr(Which, u8, u8, XattrMode),
-    RemoveXattr(Which, u8),
-    Drop(Which),
-}
-
-/// Returns one of few names, one of them as long as a name can be.
-fn name(Which(which): Which) -> Name {
-    let longest = [b'x'; limits::NAME_LEN_MAX];
-    let names: [&[u8]; 6] = [b"a", b"b", b"c", b"\xff\x01", b"...", &longest];
-    Name::parse(names[usize::from(which) % names.len()]).expect("these are names")
-}
-
-const XATTRS: [&str; 5] = [
-    "user.a",
-    "user.b",
-    "security.capability",
-    "system.posix_acl_access",
-    "system.posix_acl_default",
-];
-
-fn xattr_name(which: u8) -> XattrName {
-    XattrName::parse(XATTRS[usize::from(which) % XATTRS.len()].as_bytes()).expect("these are names")
-}
-
-/// Returns a value that suits the name: some list for an ACL.
-fn xattr_value(which: u8, value: u8) -> Vec<u8> {
-    if XATTRS[usize::from(which) % XATTRS.len()].starts_with("system.") {
-        return acl(value);
-    }
-    match value % 4 {
-        0 => Vec::new(),
-        1 => vec![value; 3000],
-        _ => vec![value; usize::from(value)],
-    }
-}
-
-fn acl(seed: u8) -> Vec<u8> {
-    let perm = |shift: u8| seed >> shift & 7;
-    let mut lines = vec![
-        (1, perm(0), u32::MAX),
-        (4, perm(1), u32::MAX),
-        (32, perm(2), u32::MAX),
-    ];
-    match seed % 5 {
-        0 => lines.clear(),
-        1 => lines.insert(2, (16, perm(3), u32::MAX)),
-        2 => {
-            lines.insert(2, (16, perm(3), u32::MAX));
-            lines.insert(1, (2, perm(4), 1000));
-            lines.insert(3, (8, perm(5), 100));
-        }
-        _ => {}
-    }
-    let mut value = vec![2, 0, 0, 0];
-    for (tag, perm, id) in lines {
-        value.extend_from_slice(&[tag, 0, perm, 0]);
-        value.extend_from_slice(&u32::to_le_bytes(id));
-    }
-    value
-}
-
-fn which() -> impl Strategy<Value = Which> + Clone {
-    any::<u16>().prop_map(Which)
-}
-
-fn node() -> impl Strategy<Value = NewNode> {
-    let kind = prop_oneof![
-        6 => Just(Kind::File),
-        6 => Just(Kind::Directory),
-        2 => Just(Kind::Symlink),
-        1 => Just(Kind::Fifo),
-        1 => Just(Kind::CharDevice),
-    ];
-    let mode = prop_oneof![Just(0o755u32), Just(0o2775), 0u32..0o10000];
-    let umask = prop_oneof![Just(0u32), Just(0o022), Just(0o077)];
-    let target =
-        prop_oneof![9 => vec(b'a'..b'z', 1..30), 1 => Just(Vec::new()), 1 => vec(b'a'..b'z', 4094..4098)];
-    (kind, mode, umask, 0u32..3, 0u32..3, 0u32..2, target).prop_map(
-        |(kind, mode, umask, uid, gid, rdev, target)| {
-            let target = if kind == Kind::Symlink { target } else { Vec::new() };
-            NewNode {
-                kind,
-                mode,
-                umask,
-                uid,
-                gid,
-                rdev,
-                target: target.into(),
-            }
-        },
-    )
-}
-
-fn change() -> impl Strategy<Value = AttrChange> {
-    let time = || option::of((0i64..5).prop_map(|secs| Timestamp { secs, nanos: 5 }));
-    let size = option::weighted(
-        0.4,
-        prop_oneof![20 => 0u64..400, 1 => Just(0), 1 => Just(1 << 63)],
-    );
-    let id = || option::weighted(0.3, 0u32..3);
-    (option::of(0u32..0o10000), id(), id(), size, time(), time()).prop_map(
-        |(mode, uid, gid, size, atime, mtime)| AttrChange {
-            mode,
-            uid,
-            gid,
-            size,
-            atime,
-            mtime,
-        },
-    )
-}
-
-fn extent() -> impl Strategy<Value = Extent> {
-    // Few chunks and round ends, so that neighbours in a file often are neighbours in a chunk.
-    let chunk = (0u8..3, 0u32..8, 1u32..8).prop_map(|(chunk, start, len)| Extent::Chunk {
-        at: Address {
-            pack: PackNumber(u64::from(chunk)),
-            digest: Digest([chunk; 32]),
-        },
-        start: start * 10,
-        len: len * 10,
-    });
-    let inline = vec(any::<u8>(), 1..20).prop_map(|bytes| Extent::Inline(bytes.into()));
-    prop_oneof![2 => chunk, 1 => inline]
-}
-
-fn offset() -> impl Strategy<Value = u64> + Clone {
-    let far = prop_oneof![Just(u64::MAX - 3), Just(i64::MAX as u64)];
-    prop_oneof![20 => (0u64..30).prop_map(|tens| tens * 10), 10 => 0u64..300, 1 => far]
-}
-
-fn len() -> impl Strategy<Value = u64> + Clone {
-    let long = prop_oneof![Just(u64::MAX - 3), Just(1 << 63)];
-    prop_oneof![20 => (0u64..9).prop_map(|tens| tens * 10), 10 => 1u64..90, 1 => long]
-}
-
-fn entry_op() -> BoxedStrategy<Asked> {
-    let mode = prop_oneof![
-        4 => Just(RenameMode::Replace),
-        1 => Just(RenameMode::NoReplace),
-        2 => Just(RenameMode::Exchange),
-        1 => Just(RenameMode::Whiteout(Ino(0))),
-    ];
-    prop_oneof![
-        8 => (which(), node()).prop_map(|(place, node)| Asked::Create(place, node)),
-        1 => (which(), node()).prop_map(|(parent, node)| Asked::CreateUnnamed(parent, node)),
-        2 => (which(), which()).prop_map(|(ino, place)| Asked::Link(ino, place)),
-        3 => which().prop_map(Asked::Unlink),
-        2 => which().prop_map(Asked::Rmdir),
-        6 => (which(), which(), mode).prop_map(|(from, to, mode)| Asked::Rename(from, to, mode)),
-        2 => which().prop_map(Asked::Drop),
-    ]
-    .boxed()
-}
-
-fn inode_op() -> BoxedStrategy<Asked> {
-    let pieces = vec((0u16..100, extent()), 0..5);
-    let mode =
-        prop_oneof![4 => Just(XattrMode::Set), 1 => Just(XattrMode::Create), 1 => Just(XattrMode::Replace)];
-    prop_oneof![
-        3 => (which(), change()).prop_map(|(ino, change)| Asked::SetAttr(ino, change)),
-        6 => (which(), pieces, 0u16..400, any::<bool>())
-            .prop_map(|(ino, pieces, size, timed)| Asked::Write(ino, pieces, size, timed)),
-        2 => (which(), offset(), len()).prop_map(|(ino, offset, len)| Asked::Punch(ino, offset, len)),
-        2 => (which(), offset(), len()).prop_map(|(ino, offset, len)| Asked::Collapse(ino, offset, len)),
-        2 => (which(), offset(), len()).prop_map(|(ino, offset, len)| Asked::Insert(ino, offset, len)),
-        3 => ((which(), offset()), (which(), offset()), len()).prop_map(|(from, to, len)| Asked::Copy(from, to, len)),
-        4 => (which(), 0u8..5, any::<u8>(), mode)
-            .prop_map(|(ino, name, value, mode)| Asked::SetXattr(ino, name, value, mode)),
-        1 => (which(), 0u8..5).prop_map(|(ino, name)| Asked::RemoveXattr(ino, name)),
-    ]
-    .boxed()
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    let elsewhere =
-        prop_oneof![2 => Just(Elsewhere::No), 1 => Just(Elsewhere::Cold), 1 => Just(Elsewhere::Sparse)];
-    prop_oneof![
-        24 => (prop_oneof![entry_op(), inode_op()], elsewhere).prop_map(|(asked, elsewhere)| Step::Op(asked, elsewhere)),
-        1 => Just(Step::Fork),
-        1 => Just(Step::Turn),
-        1 => Just(Step::Fold),
-        1 => (0usize..50_000).prop_map(Step::Evict),
-        1 => Just(Step::Reload),
-    ]
-}
+use tenure_model::{Extent, Ino, Name, Op, Piece, RenameMode, Timestamp};
 
 struct World {
     names: NameHash,
@@ -371,7 +146,15 @@ impl World {
             nanos: 7,
         };
         match asked.clone() {
-            Asked::Create(place, node) => {
+            Asked::Entry(asked) => self.choose_entry(asked, time),
+            Asked::Attribute(asked) => self.choose_attribute(asked, time),
+            Asked::Content(asked) => self.choose_content(asked, time),
+        }
+    }
+
+    fn choose_entry(&mut self, asked: AskedOfEntry, time: Timestamp) -> Op {
+        match asked {
+            AskedOfEntry::Create(place, node) => {
                 let (parent, name) = self.entry(place, false);
                 Op::Create {
                     parent,
@@ -381,38 +164,35 @@ impl World {
                     time,
                 }
             }
-            Asked::CreateUnnamed(parent, node) => Op::CreateUnnamed {
+            AskedOfEntry::CreateUnnamed(parent, node) => Op::CreateUnnamed {
                 parent: self.directory(parent),
                 ino: self.begin(),
                 node,
                 time,
             },
-            Asked::Link(ino, place) => {
+            AskedOfEntry::Link(ino, place) => {
                 let (parent, name) = self.entry(place, false);
-                let ino = self.inode(
-                    ino,
-                    if name.as_bytes().len() == 1 {
-                        Reference::orphans
-                    } else {
-                        Reference::files
-                    },
-                );
+                let wanted = if ino.0 % 3 == 0 {
+                    Reference::orphans
+                } else {
+                    Reference::files
+                };
                 Op::Link {
-                    ino,
+                    ino: self.inode(ino, wanted),
                     parent,
                     name,
                     time,
                 }
             }
-            Asked::Unlink(which) => {
+            AskedOfEntry::Unlink(which) => {
                 let (parent, name) = self.entry(which, true);
                 Op::Unlink { parent, name, time }
             }
-            Asked::Rmdir(which) => {
+            AskedOfEntry::Rmdir(which) => {
                 let (parent, name) = self.entry(which, true);
                 Op::Rmdir { parent, name, time }
             }
-            Asked::Rename(from, to, mode) => {
+            AskedOfEntry::Rename(from, to, mode) => {
                 let (new, (from, name)) = (to.0, self.entry(from, true));
                 let (to, new_name) = self.entry(to, new % 2 == 0);
                 let mode = match mode {
@@ -428,10 +208,24 @@ impl World {
                     time,
                 }
             }
-            Asked::Drop(ino) => Op::Drop {
+            AskedOfEntry::Drop(ino) => Op::Drop {
                 ino: self.inode(ino, Reference::orphans),
             },
-            Asked::SetXattr(ino, which, value, mode) => {
+        }
+    }
+
+    fn choose_attribute(&mut self, asked: AskedOfAttribute, time: Timestamp) -> Op {
+        match asked {
+            AskedOfAttribute::Set(ino, change) => {
+                let ino = if change.size.is_some() {
+                    self.file(ino)
+                } else {
+                    self.any(ino)
+                };
+                Op::SetAttr { ino, change, time }
+            }
+            AskedOfAttribute::SetXattr(ino, which, value, mode) => {
+                // The last name is of what only directories have.
                 let ino = if which == 4 {
                     self.directory(ino)
                 } else {
@@ -446,7 +240,7 @@ impl World {
                     time,
                 }
             }
-            Asked::RemoveXattr(ino, which) => {
+            AskedOfAttribute::RemoveXattr(ino, which) => {
                 let named = |reference: &Reference| reference.with_xattr(xattr_name(which).as_bytes());
                 Op::RemoveXattr {
                     ino: self.inode(ino, named),
@@ -454,42 +248,21 @@ impl World {
                     time,
                 }
             }
-            Asked::SetAttr(ino, change) => {
-                let ino = if change.size.is_some() {
-                    self.file(ino)
-                } else {
-                    self.any(ino)
-                };
-                Op::SetAttr { ino, change, time }
-            }
-            asked @ (Asked::Write(..)
-            | Asked::Punch(..)
-            | Asked::Collapse(..)
-            | Asked::Insert(..)
-            | Asked::Copy(..)) => self.choose_content(asked, time),
         }
     }
 
-    fn choose_content(&mut self, asked: Asked, time: Timestamp) -> Op {
+    fn choose_content(&mut self, asked: AskedOfContent, time: Timestamp) -> Op {
         let range = |which, offset| {
             let ino = self.file(which);
             (ino, self.offset(ino, offset))
         };
         match asked {
-            Asked::Write(ino, gaps, size, timed) => {
-                let mut end = 0;
-                let pieces = gaps.into_iter().map(|(gap, extent)| {
-                    let offset = end + u64::from(gap / 10 * 10 % 70);
-                    end = offset + extent.len();
-                    Piece { offset, extent }
-                });
-                let pieces: Vec<_> = pieces.collect();
+            AskedOfContent::Write(ino, gaps, size, timed) => {
+                let mut pieces = pieces(gaps);
                 // Now and then out of order.
-                let pieces = if size % 40 == 1 {
-                    pieces.into_iter().rev().collect()
-                } else {
-                    pieces
-                };
+                if size % 40 == 1 {
+                    pieces.reverse();
+                }
                 let size = if size % 3 == 0 { u64::from(size) } else { 0 };
                 Op::Write {
                     ino: self.file(ino),
@@ -498,7 +271,7 @@ impl World {
                     time: timed.then_some(time),
                 }
             }
-            Asked::Punch(ino, offset, len) => {
+            AskedOfContent::Punch(ino, offset, len) => {
                 let (ino, offset) = range(ino, offset);
                 Op::Punch {
                     ino,
@@ -507,7 +280,7 @@ impl World {
                     time,
                 }
             }
-            Asked::Collapse(ino, offset, len) => {
+            AskedOfContent::Collapse(ino, offset, len) => {
                 let (ino, offset) = range(ino, offset);
                 Op::Collapse {
                     ino,
@@ -516,7 +289,7 @@ impl World {
                     time,
                 }
             }
-            Asked::Insert(ino, offset, len) => {
+            AskedOfContent::Insert(ino, offset, len) => {
                 let (ino, offset) = range(ino, offset);
                 Op::Insert {
                     ino,
@@ -525,7 +298,7 @@ impl World {
                     time,
                 }
             }
-            Asked::Copy((from, from_offset), (to, to_offset), len) => {
+            AskedOfContent::Copy((from, from_offset), (to, to_offset), len) => {
                 // Many within one file.
                 let to = if to.0 % 3 == 0 { from } else { to };
                 let ((from, from_offset), (to, to_offset)) = (range(from, from_offset), range(to, to_offset));
@@ -538,9 +311,19 @@ impl World {
                     time,
                 }
             }
-            _ => unreachable!("these change no content"),
         }
     }
+}
+
+/// Puts extents one behind the other, with gaps.
+fn pieces(gaps: Vec<(u16, Extent)>) -> Vec<Piece> {
+    let mut end = 0;
+    let place = |(gap, extent): (u16, Extent)| {
+        let offset = end + u64::from(gap / 10 * 10 % 70);
+        end = offset + extent.len();
+        Piece { offset, extent }
+    };
+    gaps.into_iter().map(place).collect()
 }
 
 fn live_through(names: NameHash, steps: &[Step]) {

@@ -3,7 +3,9 @@
 mod decisions;
 mod faults;
 mod histories;
+mod limits;
 mod reference;
+mod scenario;
 mod stored;
 mod tree;
 mod visible;

@@ -2,12 +2,12 @@
 //!
 //! Everything that can be counted is counted when it is asked for, and nothing is kept twice.
 
+mod attribute;
+mod content;
+
 use std::collections::BTreeMap;
 use tenure_model::attr::Xattrs;
-use tenure_model::{
-    Address, Attr, AttrChange, Extent, Ino, Kind, Name, NewNode, Op, Piece, Refusal, RenameMode, Timestamp,
-    XattrMode,
-};
+use tenure_model::{Address, Attr, Extent, Ino, Kind, Name, NewNode, Op, Refusal, RenameMode, Timestamp};
 
 const ACCESS: &[u8] = b"system.posix_acl_access";
 const DEFAULT: &[u8] = b"system.posix_acl_default";
@@ -182,9 +182,10 @@ impl Reference {
             .values()
             .filter(|child| self.0[child].kind == Kind::Directory)
             .count();
-        match inode.kind {
-            Kind::Directory if is_there => 2 + below as u32,
-            _ => names as u32,
+        if inode.kind == Kind::Directory && is_there {
+            2 + below as u32
+        } else {
+            names as u32
         }
     }
 
@@ -456,130 +457,6 @@ impl Reference {
         }
         self.changed(ino, time)
     }
-
-    fn set_attr(&mut self, ino: Ino, change: &AttrChange, time: Timestamp) -> Done {
-        let inode = match change.size {
-            Some(_) => self.file(ino)?,
-            None => self.inode(ino)?,
-        };
-        if let Some(size) = change.size {
-            refuse_unless(size <= i64::MAX as u64, Refusal::TooLarge)?;
-            inode.bytes.resize(size as usize, None);
-            inode.times[MTIME] = time;
-        }
-        if change.uid.is_some() || change.gid.is_some() {
-            inode.owner = (
-                change.uid.unwrap_or(inode.owner.0),
-                change.gid.unwrap_or(inode.owner.1),
-            );
-            inode.xattrs.remove(&b"security.capability"[..]);
-            if inode.kind != Kind::Directory {
-                let keeps_setgid = inode.mode & 0o010 == 0;
-                inode.mode &= if keeps_setgid { 0o3777 } else { 0o1777 };
-            }
-        }
-        if let Some(mode) = change.mode {
-            inode.mode = mode & 0o7777;
-            if let Some(value) = inode.xattrs.get_mut(ACCESS) {
-                *value = with_mode(value, mode);
-            }
-        }
-        inode.times[ATIME] = change.atime.unwrap_or(inode.times[ATIME]);
-        inode.times[MTIME] = change.mtime.unwrap_or(inode.times[MTIME]);
-        inode.times[CTIME] = time;
-        Ok(Some(ino))
-    }
-
-    fn write(&mut self, ino: Ino, pieces: &[Piece], size: u64, time: Option<Timestamp>) -> Done {
-        let inode = self.file(ino)?;
-        let is_rising = pieces.is_sorted_by(|one, next| one.end() <= next.offset);
-        refuse_unless(is_rising, Refusal::InvalidArgument)?;
-        let end = pieces.iter().map(Piece::end).max().unwrap_or(0).max(size);
-        refuse_unless(end <= i64::MAX as u64, Refusal::TooLarge)?;
-        for piece in pieces {
-            inode.put(piece.offset as usize, &bytes_of(&piece.extent));
-        }
-        inode.bytes.resize(inode.bytes.len().max(size as usize), None);
-        if let Some(time) = time {
-            inode.times[MTIME] = time;
-            inode.times[CTIME] = inode.times[CTIME].max(time);
-        }
-        Ok(Some(ino))
-    }
-
-    fn punch(&mut self, ino: Ino, range: (u64, u64), time: Timestamp) -> Done {
-        let inode = self.file(ino)?;
-        let end = end_of(range)?;
-        inode
-            .bytes
-            .iter_mut()
-            .take(end)
-            .skip(range.0 as usize)
-            .for_each(|byte| *byte = None);
-        self.touch(ino, time);
-        Ok(Some(ino))
-    }
-
-    fn collapse(&mut self, ino: Ino, range: (u64, u64), time: Timestamp) -> Done {
-        let inode = self.file(ino)?;
-        let end = end_of(range)?;
-        refuse_unless(end < inode.bytes.len(), Refusal::InvalidArgument)?;
-        inode.bytes.drain(range.0 as usize..end);
-        self.touch(ino, time);
-        Ok(Some(ino))
-    }
-
-    fn insert(&mut self, ino: Ino, (offset, len): (u64, u64), time: Timestamp) -> Done {
-        let inode = self.file(ino)?;
-        end_of((offset, len))?;
-        refuse_unless(offset < inode.bytes.len() as u64, Refusal::InvalidArgument)?;
-        end_of((inode.bytes.len() as u64, len))?;
-        let at = offset as usize;
-        inode.bytes.splice(at..at, vec![None; len as usize]);
-        self.touch(ino, time);
-        Ok(Some(ino))
-    }
-
-    fn copy(&mut self, from: (Ino, u64), to: (Ino, u64), len: u64, time: Timestamp) -> Done {
-        let source = self.file(from.0)?.bytes.clone();
-        self.file(to.0)?;
-        let (source_end, end) = (end_of((from.1, len))?, end_of((to.1, len))?);
-        refuse_unless(source_end <= source.len(), Refusal::InvalidArgument)?;
-        let overlaps = from.0 == to.0 && (from.1 as usize) < end && (to.1 as usize) < source_end;
-        refuse_unless(!overlaps, Refusal::InvalidArgument)?;
-        self.file(to.0)?
-            .put(to.1 as usize, &source[from.1 as usize..source_end]);
-        self.touch(to.0, time);
-        Ok(Some(to.0))
-    }
-
-    fn set_xattr(&mut self, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode, time: Timestamp) -> Done {
-        let inode = self.inode(ino)?;
-        refuse_unless(value.len() <= 65536, Refusal::Range)?;
-        let exists = inode.xattrs.contains_key(name);
-        refuse_unless(mode != XattrMode::Create || !exists, Refusal::Exists)?;
-        refuse_unless(mode != XattrMode::Replace || exists, Refusal::NoAttribute)?;
-        if name == ACCESS {
-            refuse_unless(inode.kind != Kind::Symlink, Refusal::NotSupported)?;
-        } else if name == DEFAULT {
-            refuse_unless(inode.kind == Kind::Directory, Refusal::AccessDenied)?;
-        }
-        let is_list = name == ACCESS || name == DEFAULT;
-        inode.xattrs.remove(name);
-        // A list without lines is none, as Linux has it.
-        if !is_list || value.len() > 4 {
-            inode.xattrs.insert(name.to_vec(), value.to_vec());
-        }
-        if name == ACCESS && value.len() > 4 {
-            inode.mode = inode.mode & 0o7000 | mode_of(value);
-            // Owner, group and other are all in the mode.
-            if value.len() == 4 + 3 * 8 {
-                inode.xattrs.remove(name);
-            }
-        }
-        inode.times[CTIME] = time;
-        Ok(Some(ino))
-    }
 }
 
 impl Inode {
@@ -602,54 +479,4 @@ impl Inode {
             times: [time; 4],
         }
     }
-
-    /// Takes over the default list of the directory (acl(5), "object creation and default ACLs").
-    fn inherit(&mut self, value: &[u8]) {
-        if self.kind == Kind::Directory {
-            self.xattrs.insert(DEFAULT.to_vec(), value.to_vec());
-        }
-        let mode = mode_of(value) & self.mode;
-        self.mode = self.mode & 0o7000 | mode;
-        if value.len() > 4 + 3 * 8 {
-            self.xattrs.insert(ACCESS.to_vec(), with_mode(value, mode));
-        }
-    }
-
-    fn put(&mut self, offset: usize, bytes: &[Byte]) {
-        let end = offset + bytes.len();
-        self.bytes.resize(self.bytes.len().max(end), None);
-        self.bytes[offset..end].copy_from_slice(bytes);
-    }
-}
-
-fn end_of((offset, len): (u64, u64)) -> Result<usize, Refusal> {
-    refuse_unless(len > 0, Refusal::InvalidArgument)?;
-    let end = offset.checked_add(len).filter(|end| *end <= i64::MAX as u64);
-    end.map(|end| end as usize).ok_or(Refusal::TooLarge)
-}
-
-/// The place of each permission that the mode has too: owner, mask or else group, other.
-fn places(value: &[u8]) -> [usize; 3] {
-    let place = |tag: u8| {
-        (4..value.len())
-            .step_by(8)
-            .find(|at| value[*at] == tag)
-            .map(|at| at + 2)
-    };
-    let group = place(16).or(place(4));
-    [place(1), group, place(32)].map(|place| place.expect("the tests' lists are valid"))
-}
-
-fn mode_of(value: &[u8]) -> u32 {
-    places(value)
-        .iter()
-        .fold(0, |mode, place| mode << 3 | u32::from(value[*place]))
-}
-
-fn with_mode(value: &[u8], mode: u32) -> Vec<u8> {
-    let mut value = value.to_vec();
-    for (place, shift) in places(&value).into_iter().zip([6, 3, 0]) {
-        value[place] = (mode >> shift & 7) as u8;
-    }
-    value
 }

@@ -1,5 +1,6 @@
 //! Branches whose pages are elsewhere: in a bucket that loses nothing, loaded only when a question misses them.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::ops::{Bound, ControlFlow};
@@ -32,9 +33,12 @@ pub(crate) const ROOT: Attr = Attr {
 /// A value so long that it has a page to itself.
 const FILLER: [u8; 5000] = [0; 5000];
 
-/// Pages by digest.
+/// Pages by digest, and how many were asked for.
 #[derive(Default)]
-pub(crate) struct Pages(BTreeMap<Digest, Vec<u8>>);
+pub(crate) struct Pages {
+    stored: BTreeMap<Digest, Vec<u8>>,
+    loads: Cell<usize>,
+}
 
 impl Pages {
     pub(crate) fn fold(&mut self, tree: &Tree) -> Address {
@@ -43,15 +47,21 @@ impl Pages {
                 pack: PackNumber(1),
                 digest: Digest::of(bytes),
             };
-            self.0.insert(at.digest, bytes.to_vec());
+            self.stored.insert(at.digest, bytes.to_vec());
             Ok::<_, Infallible>(at)
         });
         folded.expect("this bucket never fails")
     }
 
     pub(crate) fn supply(&self, missing: &Missing) {
-        let bytes = &self.0[&missing.at().digest];
+        self.loads.set(self.loads.get() + 1);
+        let bytes = &self.stored[&missing.at().digest];
         missing.supply(bytes).expect("what was folded is a page");
+    }
+
+    /// Returns how many pages were loaded since the last call.
+    pub(crate) fn loads(&self) -> usize {
+        self.loads.take()
     }
 
     /// Asks until nothing is missing.
