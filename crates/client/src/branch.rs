@@ -12,7 +12,7 @@ use std::time::Duration;
 use tenure_core::tree::Memory;
 use tenure_core::{Missing, Outcome, Totals, Tree, Undecided};
 use tenure_model::codec::Malformed;
-use tenure_model::{BranchId, Clock, Failure, Ino, InoRange, Op, Refusal, SessionId, Timestamp};
+use tenure_model::{BranchId, Clock, Failure, Ino, InoRange, Op, Refusal, SessionId, Timestamp, batch};
 use tenure_wire::owner::{Opened, Shared};
 use tenure_wire::{Access, Error, Lent, Owner, Room};
 
@@ -135,6 +135,8 @@ impl Branch {
             inos,
             broken,
         };
+        // A state that is only read ships nothing.
+        let chain_start = batch::chain_start(opened.session, id.unwrap_or_default(), inos.next);
         let inner = Arc::new(Inner {
             owner,
             clock,
@@ -144,7 +146,7 @@ impl Branch {
             options,
             state: RwLock::new(state),
             waiting: Waiting::default(),
-            shipping: Mutex::new(Shipping::default()),
+            shipping: Mutex::new(Shipping::begin(chain_start)),
             settling: Mutex::new(()),
             settled: Condvar::new(),
         });

@@ -21,10 +21,19 @@ const TICKS_PER_LAG: u32 = 10;
 const CHASES_MAX: usize = 64;
 
 /// What the shipper knows of the batches before.
-#[derive(Default)]
 pub(crate) struct Shipping {
     number: u64,
-    previous: Option<Digest>,
+    previous: Digest,
+}
+
+impl Shipping {
+    /// Returns what is known before the first batch under a grant.
+    pub(crate) fn begin(chain_start: Digest) -> Self {
+        Shipping {
+            number: 0,
+            previous: chain_start,
+        }
+    }
 }
 
 /// What is on its way.
@@ -266,7 +275,7 @@ impl Inner {
             branch: self.id.ok_or(Refusal::ReadOnly)?,
             epoch: self.opened.epoch,
             number: shipping.number + 1,
-            previous: shipping.previous.unwrap_or(Digest::of(&[])),
+            previous: shipping.previous,
             chunks: log.chunks.clone(),
             ops: log.ops.clone(),
         };
@@ -287,7 +296,7 @@ impl Inner {
         match shipped {
             Ok(Shipped { digest }) => {
                 shipping.number += 1;
-                shipping.previous = Some(digest);
+                shipping.previous = digest;
                 Ok(())
             }
             Err(error) => {

@@ -2,7 +2,7 @@
 
 use crate::codec::{Codec, Malformed, Reader, malformed, put_bytes, put_list, put_varint};
 use crate::extent::Address;
-use crate::id::{BranchId, Digest, Epoch, SessionId};
+use crate::id::{BranchId, Digest, Epoch, Ino, SessionId};
 use crate::limits::CHUNK_LEN_MAX;
 
 /// The ops of one holder since its last batch, and where the chunks that they name are.
@@ -16,12 +16,22 @@ pub struct Batch {
     pub epoch: Epoch,
     /// 1 for a grant's first batch, and one more for each that follows.
     pub number: u64,
-    /// Digest of the batch before; of nothing for the first.
+    /// Digest of the batch before; for the first, what `chain_start` says of the grant.
     pub previous: Digest,
     /// The chunks that this batch is the first to name.
     pub chunks: Vec<ChunkPlace>,
     /// Ops, one behind the other, as `Op` writes them.
     pub ops: Vec<u8>,
+}
+
+/// Returns what the first batch under a grant names as the one before it: a digest that no other grant has, because no
+/// inode number is lent twice. A late copy of an earlier grant's first batch thereby names another grant.
+pub fn chain_start(session: SessionId, branch: BranchId, first_lent: Ino) -> Digest {
+    let mut grant = b"grant".to_vec();
+    for number in [session.0, branch.0, first_lent.0] {
+        put_varint(&mut grant, number);
+    }
+    Digest::of(&grant)
 }
 
 /// Where a chunk lies in its pack, as the pack's index will say once it is sealed.

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use tenure_core::{Branch, Undecided};
+use tenure_model::batch::chain_start;
 use tenure_model::codec::Codec;
 use tenure_model::{
     Batch, BranchName, Clock, Digest, DriveName, Extent, Ino, Kind, Name, NewNode, Op, Piece, Timestamp,
@@ -141,7 +142,7 @@ impl<'a> Holder<'a> {
             branch: lent.branch.unwrap(),
             epoch: opened.epoch,
             number: 1,
-            previous: Digest::of(&[]),
+            previous: chain_start(opened.session, lent.branch.unwrap(), lent.inos.next),
             chunks: Vec::new(),
             ops: Vec::new(),
         };

@@ -17,6 +17,7 @@ use std::ops::{Bound, ControlFlow};
 use tenure_core::tree::Memory;
 use tenure_core::{Branch, Totals, Tree};
 use tenure_model::attr::{Attr, Kind, Xattrs};
+use tenure_model::batch::chain_start;
 use tenure_model::codec::{Codec, Malformed};
 use tenure_model::record::{FIRST_LENT_INO, Source};
 use tenure_model::{
@@ -206,7 +207,7 @@ impl State {
                 let grant = Grant {
                     session: *session,
                     number: 0,
-                    digest: Digest::of(&[]),
+                    digest: chain_start(*session, *branch, self.begun().next_ino),
                 };
                 self.put(&row::grant_key(*branch), &grant);
                 self.become_after(*branch, after);

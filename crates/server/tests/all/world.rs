@@ -7,6 +7,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use tenure_core::tree::Memory;
 use tenure_core::{Branch, Missing, Totals, Tree, Undecided};
+use tenure_model::batch::chain_start;
 use tenure_model::codec::Codec;
 use tenure_model::{
     Batch, BranchId, BranchName, ChunkPlace, Clock, Digest, DriveName, Epoch, Extent, Ino, InoRange, Kind,
@@ -143,7 +144,7 @@ impl Holder {
             branch,
             inos: lent.inos,
             number: 0,
-            previous: Digest::of(&[]),
+            previous: chain_start(opened.session, lent.branch.unwrap_or_default(), lent.inos.next),
             hosted,
             ops: Vec::new(),
             chunks: Vec::new(),
