@@ -296,9 +296,8 @@ impl Inner {
                 Some(op) => op,
                 None => make(&mut state)?,
             };
-            match state.branch.decide(&op) {
-                Ok(decision) => {
-                    let outcome = state.branch.apply(decision);
+            match state.branch.change(&op) {
+                Ok(outcome) => {
                     state.log.push(&op, self.clock.elapsed());
                     let (first, long) = (state.log.count == 1, state.log.ops.len() >= LOG_SHIP);
                     let answer = and(&mut state, outcome);
