@@ -180,6 +180,8 @@ impl World {
                     Fault::LoseRequest,
                     Fault::LoseReply,
                     Fault::ClaimExists,
+                    Fault::ShortRead,
+                    Fault::WrongBody,
                 ];
                 let fault = *self.faults.pick(&faults);
                 faulty.set_plan(Plan::none().at(self.faults.below(60), fault));
