@@ -22,7 +22,7 @@ use tenure_model::{
     Address, Batch, BranchId, BranchName, CheckpointName, Clock, DriveName, Epoch, InoRange, Seq, SessionId,
 };
 use tenure_store::Bucket;
-use tenure_store::pack::Packs;
+use tenure_store::pack::{Packs, Sizes as PackSizes};
 use tenure_wire::{
     Access, BranchInfo, Chunk, Created, Done, Error, Lent, Opened, Owner, Placed, Room, Shipped, Status, Who,
 };
@@ -57,6 +57,8 @@ pub struct Options {
     pub session_ttl: Duration,
     /// Bytes of the journal's segments.
     pub journal_sizes: JournalSizes,
+    /// Bytes of packs, and of what they are filled through.
+    pub pack_sizes: PackSizes,
 }
 
 /// Whether an open drive has threads of its own.
@@ -82,6 +84,7 @@ impl Options {
             page_bytes_max: PAGE_BYTES_MAX,
             session_ttl: SESSION_TTL,
             journal_sizes: JournalSizes::default(),
+            pack_sizes: PackSizes::default(),
         }
     }
 }

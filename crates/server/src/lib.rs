@@ -32,3 +32,4 @@ pub use drive::{Drive, Options, Threads};
 pub use holder::{Holder, holder};
 pub use open::Beginning;
 pub use tenure_journal::Sizes as JournalSizes;
+pub use tenure_store::pack::Sizes as PackSizes;

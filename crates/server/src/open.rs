@@ -23,7 +23,7 @@ use tenure_core::tree::Memory;
 use tenure_journal::{Manifest, Opening};
 use tenure_model::codec::Codec;
 use tenure_model::{
-    BranchName, ChunkPlace, DriveName, Failure, PackNumber, Record, Refusal, Seq,
+    BranchName, ChunkPlace, Digest, DriveName, Failure, PackNumber, Record, Refusal, Seq,
     record::Record::DriveCreated,
 };
 use tenure_store::pack::{PackName, Packs};
@@ -121,7 +121,8 @@ fn take_over(
     let opening = Opening::begin(bucket.clone(), name, &who.to_string(), options.nonce).map_err(refused)?;
     let opening = opening.with_sizes(options.journal_sizes);
     let epoch = opening.claim().epoch;
-    let mut recovery = Recovery::from_manifest(&bucket, name, opening.manifest())?;
+    let packs = Packs::with_sizes(bucket.clone(), name.clone(), options.pack_sizes);
+    let mut recovery = Recovery::from_manifest(bucket.as_ref(), packs, (name, opening.manifest()))?;
     recovery
         .notices
         .extend(opening.damaged_manifests().iter().map(|failure| {
@@ -176,13 +177,14 @@ fn take_over(
 impl Recovery {
     /// Starts from the newest manifest: its rows, and the packs that it and the bucket know.
     fn from_manifest(
-        bucket: &Arc<dyn Bucket>,
-        name: &DriveName,
-        manifest: Option<&Manifest>,
+        bucket: &dyn Bucket,
+        packs: Packs,
+        (name, manifest): (&DriveName, Option<&Manifest>),
     ) -> Result<Self, Error> {
         let memory = Memory::new();
-        let listing = Packs::list(bucket.as_ref(), name)?;
-        let packs = Packs::new(bucket.clone(), name.clone(), listing.sealed.iter().copied());
+        let listing = Packs::list(bucket, name)?;
+        add_all(&packs, listing.sealed);
+        let packs = Arc::new(packs);
         let loader = Loader::new(packs.clone());
         let state = match manifest {
             None => State::new(memory.clone()),

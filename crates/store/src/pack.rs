@@ -16,7 +16,7 @@ mod sealed;
 mod thread;
 mod writer;
 
-pub use packs::{Listing, Packs};
+pub use packs::{Listing, Packs, Sizes};
 pub use recover::{Missing, Recovered};
 pub use writer::PackWriter;
 

@@ -5,7 +5,7 @@ use super::index::Index;
 use super::sealed::SealedPack;
 use super::thread;
 use super::writer::PackWriter;
-use super::{Entry, OPEN, PackName, Recovered, Sealed, open_key, recover};
+use super::{Entry, OPEN, PACK_LEN_TARGET, PackName, Recovered, Sealed, open_key, recover};
 use crate::bucket::Bucket;
 use crate::disk::Disk;
 use crate::key::parse_number;
@@ -23,12 +23,31 @@ const BUFFERS_KEPT: usize = 4;
 /// Bytes of indexes in memory: those of about a million small files.
 const INDEXES_LEN_MAX: usize = 64 << 20;
 
+/// How large packs are, and what they are filled through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    /// Bytes of one buffer, a multiple of 16 KiB. A chunk can be three times as long.
+    pub buffer_len: usize,
+    /// Bytes from which a pack takes no more.
+    pub pack_len: u64,
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Self {
+            buffer_len: BUFFER_LEN,
+            pack_len: PACK_LEN_TARGET,
+        }
+    }
+}
+
 /// The packs of one drive. Shared by threads.
 pub struct Packs {
     bucket: Arc<dyn Bucket>,
     drive: DriveName,
     slots: RwLock<BTreeMap<PackNumber, Slot>>,
     spare: Arc<Spare>,
+    pack_len: u64,
     signal: Arc<Signal>,
     uses: AtomicU64,
 }
@@ -55,19 +74,19 @@ impl Packs {
         drive: DriveName,
         table: impl IntoIterator<Item = PackName>,
     ) -> Arc<Self> {
-        let packs = Self::with_buffer_len(bucket, drive, BUFFER_LEN);
+        let packs = Self::with_sizes(bucket, drive, Sizes::default());
         table.into_iter().for_each(|name| packs.add(name));
         Arc::new(packs)
     }
 
-    /// Knows no pack yet, and fills new ones through buffers of that length, a multiple of 16 KiB. A chunk can be
-    /// three times as long.
-    pub fn with_buffer_len(bucket: Arc<dyn Bucket>, drive: DriveName, buffer_len: usize) -> Self {
+    /// Knows no pack yet, and fills new ones as `sizes` says.
+    pub fn with_sizes(bucket: Arc<dyn Bucket>, drive: DriveName, sizes: Sizes) -> Self {
         Self {
             bucket,
             drive,
             slots: RwLock::default(),
-            spare: Spare::new(buffer_len, BUFFERS_KEPT),
+            spare: Spare::new(sizes.buffer_len, BUFFERS_KEPT),
+            pack_len: sizes.pack_len,
             signal: Arc::default(),
             uses: AtomicU64::new(0),
         }
@@ -92,7 +111,8 @@ impl Packs {
             return Err(Failure::DidNotHappen(format!("pack {number} was started before")));
         }
         let (spare, signal) = (self.spare.clone(), self.signal.clone());
-        let writer = PackWriter::create(&*self.disk()?, &self.drive, number, spare, signal)?;
+        let memory = (spare, self.pack_len);
+        let writer = PackWriter::create(&*self.disk()?, &self.drive, number, memory, signal)?;
         let writer = Arc::new(writer);
         let mut slots = self.slots.write();
         if self.signal.has_ended() {
@@ -196,11 +216,13 @@ impl Packs {
         }
     }
 
-    /// Returns where a chunk or page lies in its pack, if the pack holds it.
+    /// Returns where a chunk or page lies in its pack, if there is such a pack and it holds it.
     pub fn find(&self, at: Address) -> Result<Option<Entry>, Failure> {
-        match self.slot(at.pack)? {
-            Slot::Open(writer) => Ok(writer.find(at.digest)),
-            Slot::Sealed(pack) => Ok(self.index(&pack)?.find(at.digest)),
+        let slot = self.slots.read().get(&at.pack).cloned();
+        match slot {
+            None => Ok(None),
+            Some(Slot::Open(writer)) => Ok(writer.find(at.digest)),
+            Some(Slot::Sealed(pack)) => Ok(self.index(&pack)?.find(at.digest)),
         }
     }
 

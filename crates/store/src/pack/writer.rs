@@ -6,7 +6,7 @@
 
 use super::blocks::{CHECKED_LEN, read_verified, touched};
 use super::buffer::{Buffer, Spare};
-use super::{Entry, EntryKind, PACK_LEN_TARGET, Sealed, index, open_key, seal};
+use super::{Entry, EntryKind, Sealed, index, open_key, seal};
 use crate::disk::{Disk, DiskFile};
 use crate::key::Key;
 use crate::signal::Signal;
@@ -30,6 +30,7 @@ pub struct PackWriter {
     key: Key,
     file: Arc<dyn DiskFile>,
     spare: Arc<Spare>,
+    len_target: u64,
     signal: Arc<Signal>,
     state: Mutex<State>,
     /// Held while buffers are written, so that they are written in order.
@@ -62,7 +63,7 @@ impl PackWriter {
         disk: &dyn Disk,
         drive: &DriveName,
         number: PackNumber,
-        spare: Arc<Spare>,
+        (spare, len_target): (Arc<Spare>, u64),
         signal: Arc<Signal>,
     ) -> Result<Self, Failure> {
         let key = open_key(drive, number);
@@ -73,6 +74,7 @@ impl PackWriter {
             file,
             state: Mutex::new(State::new(Buffer::new(spare.take(), 0))),
             spare,
+            len_target,
             signal,
             writing: Mutex::default(),
             syncing: Mutex::default(),
@@ -107,7 +109,7 @@ impl PackWriter {
             if let Some(entry) = state.find(digest) {
                 return Ok(Some(self.place(entry)));
             }
-            if state.closed || state.end() >= PACK_LEN_TARGET {
+            if state.closed || state.end() >= self.len_target {
                 return Ok(None);
             }
             if state.needed(1, bytes.len() as u64) > state.reserved {
@@ -162,6 +164,12 @@ impl PackWriter {
         Ok(any)
     }
 
+    /// Writes everything that was appended to disk and does not wait until it is durable: it survives the end of this
+    /// process.
+    pub fn hand_over(&self) -> Result<(), Failure> {
+        self.write_all()
+    }
+
     /// Returns when everything before `upto` is durable. Concurrent callers share one wait for the disk.
     pub fn flush(&self, upto: u64) -> Result<(), Failure> {
         let _syncing = self.syncing.lock();
@@ -192,7 +200,7 @@ impl PackWriter {
     /// Tells whether the pack takes no more.
     pub fn is_full(&self) -> bool {
         let state = self.state.lock();
-        state.closed || state.end() >= PACK_LEN_TARGET
+        state.closed || state.end() >= self.len_target
     }
 
     /// Returns up to where the bytes are durable.

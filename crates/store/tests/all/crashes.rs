@@ -4,7 +4,7 @@ use crate::world::{Content, chunk, drive, number};
 use std::sync::Arc;
 use tenure_model::{Address, ChunkPlace, Digest, Failure};
 use tenure_store::faulty::{Fault, Plan};
-use tenure_store::pack::{EntryKind, PackWriter, Packs};
+use tenure_store::pack::{EntryKind, PackWriter, Packs, Sizes};
 use tenure_store::{Bucket, FaultyBucket, MemoryBucket};
 
 const FAULTS: [Fault; 6] = [
@@ -26,7 +26,14 @@ struct Run {
 /// Fills and seals a pack, and goes on as far as it can.
 fn fill(memory: &MemoryBucket, plan: Plan) -> Run {
     let bucket = Arc::new(FaultyBucket::new(Arc::new(memory.clone()), plan));
-    let packs = Packs::with_buffer_len(bucket.clone(), drive(), 32 << 10);
+    let packs = Packs::with_sizes(
+        bucket.clone(),
+        drive(),
+        Sizes {
+            buffer_len: 32 << 10,
+            ..Sizes::default()
+        },
+    );
     let mut run = Run {
         content: Content::default(),
         flushed: 0,
@@ -110,7 +117,14 @@ fn whichever_call_fails_what_was_flushed_is_recovered() {
 fn after_a_failed_write_a_pack_says_nothing_more() {
     let memory = MemoryBucket::new();
     let bucket = Arc::new(FaultyBucket::new(Arc::new(memory), Plan::none()));
-    let packs = Packs::with_buffer_len(bucket.clone(), drive(), 32 << 10);
+    let packs = Packs::with_sizes(
+        bucket.clone(),
+        drive(),
+        Sizes {
+            buffer_len: 32 << 10,
+            ..Sizes::default()
+        },
+    );
     let pack = packs.start(number(1)).unwrap();
     let bytes = chunk(1, 100);
     pack.append(EntryKind::Chunk, Digest::of(&bytes), &bytes).unwrap();
@@ -162,7 +176,14 @@ fn recovery_can_be_cut_off_at_any_call_and_done_again() {
 #[test]
 fn bytes_that_the_journal_carries_make_up_for_what_the_pack_lacks() {
     let memory = MemoryBucket::new();
-    let packs = Packs::with_buffer_len(Arc::new(memory.clone()), drive(), 32 << 10);
+    let packs = Packs::with_sizes(
+        Arc::new(memory.clone()),
+        drive(),
+        Sizes {
+            buffer_len: 32 << 10,
+            ..Sizes::default()
+        },
+    );
     let pack = packs.start(number(1)).unwrap();
     let mut content = Content::default();
     content.append(&pack, &chunk(1, 10_000));
@@ -203,7 +224,14 @@ fn bytes_that_the_journal_carries_make_up_for_what_the_pack_lacks() {
 #[test]
 fn a_chunk_that_is_nowhere_is_named_and_the_others_are_kept() {
     let memory = MemoryBucket::new();
-    let packs = Packs::with_buffer_len(Arc::new(memory.clone()), drive(), 32 << 10);
+    let packs = Packs::with_sizes(
+        Arc::new(memory.clone()),
+        drive(),
+        Sizes {
+            buffer_len: 32 << 10,
+            ..Sizes::default()
+        },
+    );
     let pack = packs.start(number(1)).unwrap();
     let mut content = Content::default();
     content.append(&pack, &chunk(1, 10_000));
@@ -228,7 +256,14 @@ fn a_chunk_that_is_nowhere_is_named_and_the_others_are_kept() {
 #[test]
 fn places_that_lie_are_missing_and_overwrite_nothing() {
     let memory = MemoryBucket::new();
-    let packs = Packs::with_buffer_len(Arc::new(memory.clone()), drive(), 32 << 10);
+    let packs = Packs::with_sizes(
+        Arc::new(memory.clone()),
+        drive(),
+        Sizes {
+            buffer_len: 32 << 10,
+            ..Sizes::default()
+        },
+    );
     let pack = packs.start(number(1)).unwrap();
     let mut content = Content::default();
     content.append(&pack, &chunk(1, 10_000));

@@ -5,12 +5,19 @@ use proptest::prelude::*;
 use std::sync::Arc;
 use tenure_model::{Digest, Failure};
 use tenure_store::faulty::{CallKind, Fault, Plan};
-use tenure_store::pack::{EntryKind, PackName, Packs, Sealed};
+use tenure_store::pack::{EntryKind, PackName, Packs, Sealed, Sizes};
 use tenure_store::{Bucket, FaultyBucket, Key, MemoryBucket};
 
 fn sealed() -> (MemoryBucket, Content, Sealed) {
     let memory = MemoryBucket::new();
-    let packs = Packs::with_buffer_len(Arc::new(memory.clone()), drive(), 64 << 10);
+    let packs = Packs::with_sizes(
+        Arc::new(memory.clone()),
+        drive(),
+        Sizes {
+            buffer_len: 64 << 10,
+            ..Sizes::default()
+        },
+    );
     let pack = packs.start(number(1)).unwrap();
     let mut content = Content::default();
     for (seed, len) in [(1, 5_000), (2, 100_000), (3, 16_384), (4, 40_000), (5, 3)] {
@@ -125,7 +132,14 @@ fn wrong_and_short_replies_are_never_data() {
 #[test]
 fn an_open_packs_blocks_are_verified_too() {
     let world_memory = MemoryBucket::new();
-    let packs = Packs::with_buffer_len(Arc::new(world_memory.clone()), drive(), 32 << 10);
+    let packs = Packs::with_sizes(
+        Arc::new(world_memory.clone()),
+        drive(),
+        Sizes {
+            buffer_len: 32 << 10,
+            ..Sizes::default()
+        },
+    );
     let pack = packs.start(number(1)).unwrap();
     let mut content = Content::default();
     content.append(&pack, &chunk(1, 90_000));
@@ -164,7 +178,14 @@ fn what_no_pack_holds_is_said_so() {
 #[test]
 fn a_pack_has_the_bytes_it_always_had() {
     let memory = MemoryBucket::new();
-    let packs = Packs::with_buffer_len(Arc::new(memory.clone()), drive(), 64 << 10);
+    let packs = Packs::with_sizes(
+        Arc::new(memory.clone()),
+        drive(),
+        Sizes {
+            buffer_len: 64 << 10,
+            ..Sizes::default()
+        },
+    );
     let pack = packs.start(number(7)).unwrap();
     for (kind, bytes) in [
         (EntryKind::Chunk, &b"first chunk"[..]),

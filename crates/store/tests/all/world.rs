@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use tenure_model::{Address, ChunkPlace, Digest, DriveName, PackNumber};
-use tenure_store::pack::{EntryKind, PackWriter, Packs};
+use tenure_store::pack::{EntryKind, PackWriter, Packs, Sizes};
 use tenure_store::{Bucket, MemoryBucket};
 
 pub(crate) struct World {
@@ -13,7 +13,14 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new() -> Self {
         let bucket: Arc<dyn Bucket> = Arc::new(MemoryBucket::new());
-        let packs = Packs::with_buffer_len(bucket.clone(), drive(), 64 << 10);
+        let packs = Packs::with_sizes(
+            bucket.clone(),
+            drive(),
+            Sizes {
+                buffer_len: 64 << 10,
+                ..Sizes::default()
+            },
+        );
         Self { bucket, packs }
     }
 }
