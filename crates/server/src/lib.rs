@@ -22,6 +22,7 @@ mod fold;
 mod health;
 mod load;
 mod place;
+mod trail;
 mod work;
 
 mod admin;

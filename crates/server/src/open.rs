@@ -13,9 +13,10 @@ use crate::order::{Live, Places};
 use crate::place::Filling;
 use crate::session::Silent;
 use crate::state::{After, State};
+use crate::trail::{self, Trails};
 use crate::work::Work;
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use tenure_core::Tree;
@@ -26,7 +27,7 @@ use tenure_model::{
     BranchName, ChunkPlace, Digest, DriveName, Failure, PackNumber, Record, Refusal, Seq,
     record::Record::DriveCreated,
 };
-use tenure_store::pack::{PackName, Packs};
+use tenure_store::pack::{Missing, PackName, Packs};
 use tenure_store::{Bucket, OpenError};
 use tenure_wire::Error;
 
@@ -130,7 +131,7 @@ fn take_over(
         }));
     let folded = opening.manifest().map(|manifest| manifest.at.seq);
     let journal = opening.replay(&mut |seq, record| recovery.replay(seq, record))?;
-    recovery.recover_open_packs()?;
+    recovery.recover_open_packs(bucket.as_ref(), name)?;
     let has_begun = recovery.state.head().is_some();
     let Recovery {
         state,
@@ -149,11 +150,12 @@ fn take_over(
     let places = Arc::new(Places::new(journal.durable()));
     let health = Arc::new(Health::default());
     let folding = Mutex::new(folded.filter(|_| records == 0));
+    let trails = Trails::new(name.clone(), bucket.as_ref());
     let inner = Arc::new(Inner {
         name: name.clone(),
         bucket,
         epoch,
-        filling: Filling::new(packs.clone(), epoch, health.clone()),
+        filling: Filling::new(packs.clone(), epoch, health.clone(), trails),
         packs,
         loader,
         memory,
@@ -237,19 +239,23 @@ impl Recovery {
     }
 
     /// Seals what was being filled when the last owner ended, and notes what was lost of it.
-    fn recover_open_packs(&mut self) -> Result<(), Error> {
-        for (number, places) in std::mem::take(&mut self.left_open) {
+    fn recover_open_packs(&mut self, bucket: &dyn Bucket, name: &DriveName) -> Result<(), Error> {
+        for (number, mut places) in std::mem::take(&mut self.left_open) {
+            let acknowledged: BTreeSet<Digest> = places.iter().map(|place| place.at.digest).collect();
+            places.extend(trail::left(bucket, name, number)?);
             if places.is_empty() {
                 self.packs.discard_open(number)?;
                 continue;
             }
             let recovered = self.packs.recover_open(number, &places)?;
+            let is_lost = |missing: &&Missing| acknowledged.contains(&missing.place.at.digest);
             self.notices.extend(
-                recovered.missing.iter().map(|missing| {
+                recovered.missing.iter().filter(is_lost).map(|missing| {
                     format!("{} bytes of a file are lost: {}", missing.place.len, missing.why)
                 }),
             );
         }
+        trail::remove_left(bucket, name)?;
         if self.records > 0 {
             self.notices.push(format!(
                 "the last owner ended without closing the drive; {} were replayed",

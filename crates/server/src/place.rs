@@ -4,6 +4,7 @@
 //! the life of a drive, because it carries the epoch.
 
 use crate::health::Health;
+use crate::trail::Trails;
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -25,6 +26,7 @@ pub(crate) struct Filling {
     chunks: Mutex<Fill>,
     pages: Mutex<Fill>,
     recent: Mutex<Recent>,
+    trails: Trails,
     /// Held while packs are sealed, so that none is sealed twice.
     sealing: Mutex<()>,
 }
@@ -46,7 +48,7 @@ struct Recent {
 
 impl Filling {
     /// Fills packs of `packs` with numbers of `epoch`.
-    pub(crate) fn new(packs: Arc<Packs>, epoch: Epoch, health: Arc<Health>) -> Self {
+    pub(crate) fn new(packs: Arc<Packs>, epoch: Epoch, health: Arc<Health>, trails: Trails) -> Self {
         Self {
             packs,
             epoch,
@@ -55,6 +57,7 @@ impl Filling {
             chunks: Mutex::default(),
             pages: Mutex::default(),
             recent: Mutex::default(),
+            trails,
             sealing: Mutex::default(),
         }
     }
@@ -86,6 +89,20 @@ impl Filling {
     /// Tells whether the bytes of a pack before `end` are durable.
     pub(crate) fn is_durable(&self, pack: PackNumber, end: u64) -> bool {
         self.chunks.lock().is_durable(pack, end)
+    }
+
+    /// Sees to it that the next owner finds these chunks if this process ends before a batch names them.
+    pub(crate) fn hand_over(&self, places: &[ChunkPlace]) -> Result<(), Failure> {
+        let writers: Vec<_> = self.chunks.lock().writers().cloned().collect();
+        for writer in writers {
+            let is_here = |place: &&ChunkPlace| place.at.pack == writer.number();
+            let here: Vec<_> = places.iter().filter(is_here).collect();
+            if !here.is_empty() {
+                writer.hand_over().inspect_err(|_| self.stop_if_broken(&writer))?;
+                self.trails.note(writer.number(), &here)?;
+            }
+        }
+        Ok(())
     }
 
     /// Returns when the bytes of `places` are durable.
@@ -175,6 +192,7 @@ impl Filling {
                 .inspect_err(|_| self.stop_if_broken(&writer))?;
             // It counts as durable from here on, because it is no longer among those that are filled.
             fill.lock().full.retain(|full| full.number() != writer.number());
+            self.trails.end(writer.number())?;
         }
     }
 

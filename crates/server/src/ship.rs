@@ -54,6 +54,11 @@ impl Inner {
             any_filled |= filled;
             places.push(place);
         }
+        if !hosted {
+            self.filling
+                .hand_over(&places)
+                .map_err(|failure| self.health.before_anything(failure.into()))?;
+        }
         if any_filled {
             self.work_on_full_packs()?;
         }

@@ -128,6 +128,11 @@ impl World {
                 }
             }
         }
+        if !self.holders[&name].1 && self.random.below(4) == 0 {
+            // Its owner is killed before the batch comes: the next one has what was placed.
+            self.bucket = self.bucket.copy();
+            self.open_again();
+        }
         self.holder(&name).ship();
         self.lines.get_mut(&name).unwrap().0 = files;
     }
@@ -195,6 +200,10 @@ impl World {
             1 => self.bucket = self.bucket.copy(),
             _ => self.bucket = self.bucket.after_power_loss(self.random.0),
         }
+        self.open_again();
+    }
+
+    fn open_again(&mut self) {
         let seed = self.random.below(2) as u64;
         self.drive = Drive::open(Arc::new(self.bucket.clone()), &drive_name(), few_pages(seed)).unwrap();
         // Holders in other processes go on at the next owner.

@@ -1,11 +1,13 @@
 //! Sessions and grants: who holds what, and what becomes of it when they go.
 
-use crate::world::{Holder, StillClock, branch_name, create, drive_name, open, options, says, who};
+use crate::world::{
+    Holder, StillClock, branch_name, content, create, drive_name, open, options, says, ship, who,
+};
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_model::{Ino, Kind, Refusal};
 use tenure_server::{Drive, Holder as Owning, holder};
-use tenure_store::{FolderBucket, MemoryBucket};
+use tenure_store::{Bucket, FolderBucket, MemoryBucket};
 use tenure_wire::{Access, Error, Owner};
 
 #[test]
@@ -200,4 +202,49 @@ fn a_session_that_comes_back_to_the_next_owner_keeps_what_it_holds() {
     assert_eq!(drive.renew(remote.session.next()), Err(Refusal::Stale.into()));
     clock.pass(Duration::from_secs(3600));
     assert!(says(Holder::new(&drive, "main", Access::Exclusive, true).map(drop)).contains("holds it"));
+}
+
+#[test]
+fn what_a_session_of_another_process_has_placed_is_there_at_the_next_owner() {
+    let folder = tempfile::tempdir().unwrap();
+    let (memory, disk) = (MemoryBucket::new(), FolderBucket::create(folder.path()).unwrap());
+    next_owner_has_what_was_placed(&memory, |bucket| bucket.copy());
+    // The folder's owner gives it up without closing it, which leaves the same files.
+    next_owner_has_what_was_placed(&disk, |bucket| bucket.clone());
+}
+
+fn next_owner_has_what_was_placed<B: Bucket + Clone + 'static>(bucket: &B, killed: impl Fn(&B) -> B) {
+    let drive = create(bucket);
+    let mut remote = Holder::remote(&drive, "main");
+    remote.file("acknowledged", &content(1, 70_000));
+    remote.ship();
+    for (name, len) in [("small", 200), ("large", 1 << 20), ("other", 5000)] {
+        remote.file(name, &content(len as u64, len));
+    }
+    // The same bytes as a holder of the owner's own process has placed: they are found as well.
+    remote.file("again", &content(1, 70_000));
+    let batch = remote.batch();
+    drop((remote, drive));
+
+    let bucket = killed(bucket);
+    let drive = open(&bucket);
+    assert!(
+        !drive.notices().iter().any(|notice| notice.contains("lost")),
+        "{:?}",
+        drive.notices()
+    );
+    ship(&drive, batch, None).unwrap();
+    let reader = Holder::reader(&drive, "main");
+    for (name, len) in [("small", 200), ("large", 1 << 20), ("other", 5000)] {
+        assert_eq!(reader.read(name), content(len as u64, len));
+    }
+    assert_eq!(reader.read("again"), content(1, 70_000));
+    assert_eq!(drive.check(true).unwrap(), [""; 0]);
+    drive.close().unwrap();
+    let trails = bucket
+        .children("drives/work/packs/")
+        .unwrap()
+        .into_iter()
+        .filter(|name| name.ends_with("trail"));
+    assert_eq!(trails.count(), 0, "trails go with their packs");
 }
