@@ -65,7 +65,7 @@ const ACL: [u8; 44] = [
 ];
 
 /// Returns the records of a branch with an inode of every sort.
-fn healthy() -> (Records, Totals) {
+pub(crate) fn healthy() -> (Records, Totals) {
     let (mut branch, pages) = (Branch::new(KEY, ROOT), Pages::default());
     let (parent, time) = (Ino::ROOT, TIME);
     let ops = [

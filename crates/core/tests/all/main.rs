@@ -4,6 +4,7 @@ mod decisions;
 mod faults;
 mod histories;
 mod limits;
+mod records;
 mod reference;
 mod scenario;
 mod stored;
