@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tenure_wire::frame::FrameReader;
 use tenure_wire::message::{Call, Hello, Request, Welcome};
-use tenure_wire::unix::{Connection, Dial, Limits, dial};
+use tenure_wire::unix::{Connection, Dial, Limits, Patience, dial};
 
 /// Greets over a plain socket and returns what is answered.
 pub(crate) fn greet(served: &Served) -> (UnixStream, Option<Welcome>) {
@@ -152,8 +152,11 @@ fn a_stop_ends_whatever_clients_do() {
     let (greeted, _) = greet(&served);
     let (mut half, _) = greet(&served);
     half.write_all(&framed(&[b"cut"])[..5]).expect("somebody reads");
-    let connection =
-        Connection::reach(dialling(&served.path), greeting(), patience()).expect("somebody answers");
+    let few = Patience {
+        redials_max: 3,
+        ..patience()
+    };
+    let connection = Connection::reach(dialling(&served.path), greeting(), few).expect("somebody answers");
     std::thread::scope(|scope| {
         let page = scope.spawn(|| owner(&connection).page(crate::samples::address(1)));
         served.fake.wait_for("page", 1);

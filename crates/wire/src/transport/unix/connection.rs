@@ -63,6 +63,7 @@ impl Connection {
                 sessions: Vec::new(),
             };
             let purpose = Purpose {
+                is_first: false,
                 hello: Box::new(move || hello.clone()),
                 is_needed: Box::new(|| false),
             };
@@ -71,6 +72,7 @@ impl Connection {
         let (load, place) = (bulk(), bulk());
         let (said, needed) = (sessions.clone(), sessions.clone());
         let purpose = Purpose {
+            is_first: true,
             hello: Box::new(move || Hello {
                 drive: drive.clone(),
                 who: who.clone(),
@@ -265,6 +267,9 @@ impl<B> Owner<B> for Connection {
         }
         let opened = self.call(&self.order, Request::Open(who.clone()), opened)?;
         self.sessions.lock().insert(opened.session);
+        if let Err(error) = self.order.come_back() {
+            tracing::warn!(%error, "the owner that opened a session has gone");
+        }
         Ok(opened)
     }
 

@@ -6,7 +6,7 @@
 
 mod reader;
 
-use super::link::{Incoming, Link};
+use super::link::{Incoming, Link, Waits};
 use super::patience::{Dial, Patience};
 use crate::frame::Broken;
 use crate::message::{Call, Hello, Request};
@@ -61,6 +61,8 @@ pub(super) enum Again {
 
 /// Why a lane dials: what it says then, and whether it must be there though nobody asks anything.
 pub(super) struct Purpose {
+    /// Whether it is the first of its connection: what it does not find need not be there.
+    pub(super) is_first: bool,
     pub(super) hello: Box<dyn Fn() -> Hello + Send + Sync>,
     pub(super) is_needed: Box<dyn Fn() -> bool + Send + Sync>,
 }
@@ -81,7 +83,7 @@ struct Inner {
 struct State {
     stage: Stage,
     waiting: BTreeMap<u64, Waiting>,
-    /// Whether there was an owner once, so that it makes sense to wait for the next.
+    /// Whether there was an owner once, over this lane or another, so that it makes sense to wait for the next.
     was_up: bool,
     /// Links in a row over which no answer came.
     barren: u32,
@@ -145,7 +147,7 @@ impl Lane {
         let state = State {
             stage: Stage::Down,
             waiting: BTreeMap::new(),
-            was_up: false,
+            was_up: !purpose.is_first,
             barren: 0,
         };
         Self(Arc::new(Inner {
@@ -163,6 +165,12 @@ impl Lane {
     pub(super) fn connect(&self) -> Result<(), Error> {
         let until = self.0.until(self.0.patience.reply_max);
         self.0.up(until).map(drop)
+    }
+
+    /// Sees to it that the lane is there, now that it is needed: its socket may have ended just before.
+    pub(super) fn come_back(&self) -> Result<(), Error> {
+        let is_down = matches!(self.0.state.lock().stage, Stage::Down);
+        if is_down { self.connect() } else { Ok(()) }
     }
 
     /// Asks; `then` is told what came of it within `within`, on a thread that must not be held up.
@@ -314,12 +322,16 @@ impl Inner {
         Err(last)
     }
 
-    fn waits(&self) -> (Duration, Duration) {
-        // Calls that are told late are told at most a quarter late.
-        (
-            self.patience.write_max,
-            (self.patience.reply_max / 4).max(Duration::from_millis(1)),
-        )
+    fn waits(&self) -> Waits {
+        let Patience {
+            reply_max, write_max, ..
+        } = self.patience;
+        Waits {
+            greeting: reply_max,
+            write: write_max,
+            // Calls that are told late are told at most a quarter late.
+            silence: (reply_max / 4).max(Duration::from_millis(1)),
+        }
     }
 
     /// Waits a while; returns false when the lane is closed.

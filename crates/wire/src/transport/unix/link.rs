@@ -24,6 +24,17 @@ pub(super) struct Link {
     is_spent: AtomicBool,
 }
 
+/// How long somebody waits at a link.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waits {
+    /// For the answer to a greeting: the owner may have to open the drive before.
+    pub(super) greeting: Duration,
+    /// For room in the socket, each time.
+    pub(super) write: Duration,
+    /// For anything to read, before the reader looks around.
+    pub(super) silence: Duration,
+}
+
 /// The half of a link that its reader has.
 pub(super) struct Incoming {
     pub(super) link: Arc<Link>,
@@ -31,17 +42,12 @@ pub(super) struct Incoming {
 }
 
 impl Link {
-    /// Greets the owner at the other end of a socket. `write_max` bounds each wait for room in the socket, `silence` how
-    /// long the reader sits before it looks around.
-    pub(super) fn open(
-        stream: UnixStream,
-        hello: &Hello,
-        (write_max, silence): (Duration, Duration),
-    ) -> Result<Incoming, Error> {
+    /// Greets the owner at the other end of a socket.
+    pub(super) fn open(stream: UnixStream, hello: &Hello, waits: Waits) -> Result<Incoming, Error> {
         Peer::of(&stream)?;
         let prepared = stream
-            .set_write_timeout(Some(write_max))
-            .and(stream.set_read_timeout(Some(write_max)));
+            .set_write_timeout(Some(waits.write))
+            .and(stream.set_read_timeout(Some(waits.greeting)));
         prepared.map_err(|error| did_not_greet(&error))?;
         let link = Arc::new(Link {
             stream,
@@ -49,7 +55,7 @@ impl Link {
             is_spent: AtomicBool::new(false),
         });
         // Somebody who is not let in may find the door closed before he has spoken, and an answer behind it.
-        let greeted = link.write(&[&hello.written()], write_max);
+        let greeted = link.write(&[&hello.written()], waits.write);
         let mut incoming = Incoming {
             link,
             frames: FrameReader::new(GREETING_LEN_MAX),
@@ -61,7 +67,7 @@ impl Link {
         incoming
             .link
             .stream
-            .set_read_timeout(Some(silence))
+            .set_read_timeout(Some(waits.silence))
             .map_err(|error| did_not_greet(&error))?;
         Ok(incoming)
     }

@@ -27,7 +27,7 @@ impl Inner {
 
     /// Hands answers out until the link ends; returns why it did.
     fn read_answers(&self, incoming: &mut Incoming) -> String {
-        let mut look = self.until(self.waits().1);
+        let mut look = self.until(self.waits().silence);
         loop {
             match incoming.next() {
                 Ok(Some(bytes)) => {
@@ -46,7 +46,7 @@ impl Inner {
             }
             if self.patience.clock.elapsed() >= look {
                 self.give_up_late();
-                look = self.until(self.waits().1);
+                look = self.until(self.waits().silence);
             }
         }
     }
