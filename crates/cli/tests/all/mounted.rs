@@ -1,0 +1,274 @@
+//! The promises over real mounts: each test has a home of its own and the program as a person starts it.
+//!
+//! They need the right to mount (root and `/dev/fuse`); without it they say so and end.
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A machine's home: a bucket, logs and sockets, and places to mount on.
+struct Home {
+    folder: tempfile::TempDir,
+}
+
+impl Home {
+    /// Returns an empty home, or none where nothing can be mounted.
+    fn new() -> Option<Self> {
+        let can_mount = rustix::process::geteuid().is_root()
+            && File::options().read(true).write(true).open("/dev/fuse").is_ok();
+        if !can_mount {
+            println!("skipped: mounting takes root and /dev/fuse");
+            return None;
+        }
+        Some(Home {
+            folder: tempfile::tempdir().expect("a scratch folder"),
+        })
+    }
+
+    fn tenure(&self, arguments: &[&str]) -> Output {
+        let at = |name: &str| self.folder.path().join(name);
+        Command::new(env!("CARGO_BIN_EXE_tenure"))
+            .args(arguments)
+            .env("XDG_DATA_HOME", at("data"))
+            .env("XDG_STATE_HOME", at("state"))
+            .env("XDG_RUNTIME_DIR", at("run"))
+            .output()
+            .expect("the program starts")
+    }
+
+    /// Runs a command that must succeed, and returns what it printed.
+    fn done(&self, arguments: &[&str]) -> String {
+        let output = self.tenure(arguments);
+        let (out, err) = (
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr),
+        );
+        assert!(output.status.success(), "tenure {arguments:?}: {out}{err}");
+        out.into_owned()
+    }
+
+    /// Runs a command that must be refused, and returns why.
+    fn refused(&self, arguments: &[&str]) -> String {
+        let output = self.tenure(arguments);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "tenure {arguments:?}: {text}");
+        text
+    }
+
+    fn mount(&self, what: &str, name: &str, more: &[&str]) -> PathBuf {
+        let dir = self.folder.path().join(name);
+        fs::create_dir_all(&dir).expect("a place to mount on");
+        let mut arguments = vec!["mount", what, text(&dir)];
+        arguments.extend(more);
+        self.done(&arguments);
+        dir
+    }
+
+    fn status(&self, dir: &Path) -> Value {
+        serde_json::from_slice(&fs::read(dir.join(".tenure/status")).expect("a mount answers"))
+            .expect("it is JSON")
+    }
+
+    /// Kills the process of a mount and takes the dead mount away.
+    fn kill(&self, dir: &Path) {
+        let pid = self.status(dir)["pid"]
+            .as_i64()
+            .and_then(|pid| Pid::from_raw(pid as i32))
+            .expect("it has a process");
+        kill_process(pid, Signal::KILL).expect("it is there");
+        // What was asked before the end is answered ECONNABORTED; from then on nobody is connected.
+        while fs::metadata(dir).err().and_then(|error| error.raw_os_error()) != Some(107) {
+            std::thread::yield_now();
+        }
+        self.done(&["unmount", text(dir)]);
+    }
+}
+
+impl Drop for Home {
+    /// Leaves no mount behind when a test fails.
+    fn drop(&mut self) {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        for dir in mounts.lines().filter_map(|line| line.split(' ').nth(4)) {
+            if dir.starts_with(text(self.folder.path())) {
+                let _ = self.tenure(&["unmount", "--detach", dir]);
+            }
+        }
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("scratch paths are text")
+}
+
+fn sync(path: &Path) {
+    File::open(path)
+        .expect("it is there")
+        .sync_all()
+        .expect("it can be synced");
+}
+
+/// Guarantees 1, 2, 6: what was synced is there after the process was killed, under the same inode number; the next
+/// mount says what may be missing.
+#[test]
+fn what_was_synced_survives_a_killed_process() {
+    let Some(home) = Home::new() else { return };
+    let mut inodes = Vec::new();
+    for round in 0..5 {
+        let dir = home.mount("work", "m", &["--create"]);
+        for (earlier, ino) in inodes.iter().enumerate() {
+            let file = dir.join(format!("synced-{earlier}"));
+            assert_eq!(fs::metadata(&file).expect("it was synced").ino(), *ino);
+            assert_eq!(
+                fs::read(&file).expect("it was synced"),
+                vec![earlier as u8; 100_000 * (earlier + 1)]
+            );
+        }
+        let file = dir.join(format!("synced-{round}"));
+        fs::write(&file, vec![round as u8; 100_000 * (round + 1)]).expect("there is room");
+        inodes.push(fs::metadata(&file).expect("it is there").ino());
+        sync(&file);
+        fs::write(dir.join("unsynced"), b"may be lost").expect("there is room");
+        home.kill(&dir);
+    }
+    let dir = home.mount("work", "m", &[]);
+    let notices = home.status(&dir)["notices"].to_string();
+    assert!(notices.contains("ended without"), "{notices}");
+    home.done(&["unmount", text(&dir)]);
+    assert!(home.done(&["check", "work", "--deep"]).contains("whole"));
+}
+
+/// Guarantee 11: the bucket folder, copied to an empty home, gives everything back.
+#[test]
+fn a_copied_bucket_is_the_drive_on_another_machine() {
+    let (Some(home), Some(other)) = (Home::new(), Home::new()) else {
+        return;
+    };
+    let dir = home.mount("work", "m", &["--create"]);
+    fs::create_dir(dir.join("d")).expect("there is room");
+    fs::write(dir.join("d/file"), vec![7; 3_000_000]).expect("there is room");
+    std::os::unix::fs::symlink("d/file", dir.join("link")).expect("there is room");
+    let ino = fs::metadata(dir.join("d/file")).expect("it is there").ino();
+    sync(&dir);
+    home.kill(&dir);
+    let copied = Command::new("cp")
+        .arg("-a")
+        .arg(home.folder.path().join("data"))
+        .arg(other.folder.path())
+        .status();
+    assert!(copied.expect("cp is there").success());
+    let dir = other.mount("work", "m", &[]);
+    assert_eq!(
+        fs::read(dir.join("link")).expect("it was copied"),
+        vec![7; 3_000_000]
+    );
+    assert_eq!(
+        fs::metadata(dir.join("d/file")).expect("it was copied").ino(),
+        ino
+    );
+    other.done(&["unmount", text(&dir)]);
+}
+
+/// Guarantees 9, 10: a fork has what was synced before and nothing after; a branch has one holder, whom a refusal names;
+/// mounts of other processes go on when the owner of the drive is killed.
+#[test]
+fn forks_are_apart_and_outlive_the_owner_of_the_drive() {
+    let Some(home) = Home::new() else { return };
+    let main = home.mount("work", "main", &["--create"]);
+    fs::write(main.join("file"), "before").expect("there is room");
+    sync(&main);
+    home.done(&["checkpoint", "work", "point"]);
+    home.done(&["fork", "work", "attempt"]);
+    fs::write(main.join("file"), "after").expect("there is room");
+    let attempt = home.mount("work@attempt", "attempt", &[]);
+    assert_eq!(
+        fs::read_to_string(attempt.join("file")).expect("it was forked"),
+        "before"
+    );
+    let second = home.folder.path().join("second");
+    fs::create_dir(&second).expect("a place");
+    assert!(
+        home.refused(&["mount", "work", text(&second)])
+            .contains(text(&main))
+    );
+    home.kill(&main);
+    fs::write(attempt.join("more"), "it goes on").expect("the next owner takes it");
+    sync(&attempt);
+    home.done(&["unmount", text(&attempt)]);
+    let point = home.mount("work@point", "point", &[]);
+    assert_eq!(
+        fs::read_to_string(point.join("file")).expect("it was named"),
+        "before"
+    );
+    assert_eq!(
+        fs::write(point.join("new"), "")
+            .expect_err("a checkpoint stays")
+            .raw_os_error(),
+        Some(30)
+    );
+    home.done(&["unmount", text(&point)]);
+    assert!(home.done(&["check", "work", "--deep"]).contains("whole"));
+}
+
+/// Guarantee 13: an idle drive makes no requests to its bucket.
+#[test]
+fn an_idle_drive_makes_no_requests() {
+    let Some(home) = Home::new() else { return };
+    let dir = home.mount("work", "m", &["--create", "--lag", "50"]);
+    fs::write(dir.join("file"), "something").expect("there is room");
+    sync(&dir);
+    let settled = || home.status(&dir)["bucket_requests"].clone();
+    let mut before = settled();
+    // The journal prepares its next segment behind the first writes; idle is when nothing has moved for many lags.
+    for _ in 0..100 {
+        std::thread::park_timeout(std::time::Duration::from_millis(300));
+        let now = settled();
+        if now == before {
+            home.done(&["unmount", text(&dir)]);
+            return;
+        }
+        before = now;
+    }
+    panic!("it never comes to rest: {before}");
+}
+
+/// Bad input is refused with what, where and what to do.
+#[test]
+fn refusals_say_what_would_help() {
+    let Some(home) = Home::new() else { return };
+    let dir = home.folder.path().join("m");
+    fs::create_dir(&dir).expect("a place");
+    assert!(home.refused(&["mount", "work", text(&dir)]).contains("--create"));
+    home.done(&["drive", "create", "work"]);
+    assert!(
+        home.refused(&["mount", "other", text(&dir)])
+            .contains("tenure mount other")
+    );
+    assert!(
+        home.refused(&["mount", "work", "/no/such/place"])
+            .contains("/no/such/place")
+    );
+    fs::write(dir.join("in-the-way"), "").expect("there is room");
+    assert!(
+        home.refused(&["mount", "work", text(&dir)])
+            .contains("in-the-way")
+            || !dir.join(".tenure").exists()
+    );
+    assert!(home.refused(&["status", text(&dir)]).contains("not a mount"));
+    assert!(home.refused(&["unmount", text(&dir)]).contains("not a mount"));
+    assert!(home.refused(&["drive", "create", "work"]).contains("work"));
+    assert!(home.refused(&["drive", "delete", "work"]).contains("--yes"));
+    assert!(home.refused(&["fork", "work@nothing", "x"]).contains("nothing"));
+    let elsewhere = home.folder.path().join("not-a-bucket");
+    fs::create_dir(&elsewhere).expect("a place");
+    assert!(
+        home.refused(&["drive", "list", "--bucket", text(&elsewhere)])
+            .contains("not a bucket")
+    );
+    assert_eq!(
+        home.tenure(&["mount", "no/such name", "x"]).status.code(),
+        Some(2)
+    );
+}
