@@ -2,7 +2,7 @@
 //!
 //! `nullfs bench [ROUNDS [FILES]]` mounts it in every way there is, one after the other in each round, has another process make,
 //! write, close, stat and remove files, and prints the medians over the rounds of the median (p50) and the 99th percentile
-//! of each call, in microseconds. `nullfs serve DIR [device|ring [READERS [sleep|stay|SPIN-US]]]` only mounts it.
+//! of each call, in microseconds. `nullfs serve DIR [device|ring [READERS [sleep|stay]]]` only mounts it.
 //! Rings need `echo Y > /sys/module/fuse/parameters/enable_uring`.
 
 use std::collections::HashMap;
@@ -163,7 +163,6 @@ impl Way {
         match self.wakeups {
             Wakeups::Sleep => transport,
             Wakeups::Stay => format!("{transport}, stay"),
-            Wakeups::Spin { hold } => format!("{transport}, spin {} us", hold.as_micros()),
         }
     }
 
@@ -280,13 +279,7 @@ fn measure(way: &Way, threads: usize, files: usize) -> Result<Vec<[f64; 2]>, Fai
 
 fn ways() -> Vec<Way> {
     let mut ways = Vec::new();
-    for wakeups in [
-        Wakeups::Sleep,
-        Wakeups::Stay,
-        Wakeups::Spin {
-            hold: Duration::from_micros(300),
-        },
-    ] {
+    for wakeups in [Wakeups::Sleep, Wakeups::Stay] {
         for readers in [1, 2] {
             ways.push(Way {
                 transport: Transport::Device,
@@ -347,9 +340,7 @@ fn serve(dir: &Path, words: &[String]) -> Result<(), Failure> {
     let wakeups = match words.get(2).map(String::as_str) {
         None | Some("sleep") => Wakeups::Sleep,
         Some("stay") => Wakeups::Stay,
-        Some(hold) => Wakeups::Spin {
-            hold: Duration::from_micros(hold.parse()?),
-        },
+        Some(other) => panic!("{other} is neither sleep nor stay"),
     };
     let way = Way {
         transport,
@@ -374,7 +365,7 @@ fn main() -> Result<(), Failure> {
         Some("client") if words.len() == 4 => client(Path::new(&words[1]), number(2, 1)?, number(3, 1)?),
         Some("serve") if words.len() > 1 => serve(Path::new(&words[1]), &words[2..]),
         _ => Err(
-            "usage: nullfs bench [ROUNDS [FILES]] | nullfs serve DIR [device|ring [READERS [sleep|stay|SPIN-US]]]"
+            "usage: nullfs bench [ROUNDS [FILES]] | nullfs serve DIR [device|ring [READERS [sleep|stay]]]"
                 .into(),
         ),
     }

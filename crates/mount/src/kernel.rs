@@ -25,9 +25,9 @@ mod reply;
 mod request;
 mod ring;
 mod session;
-mod wakeups;
 
 pub use attach::{Unmount, unmount};
+pub use courtesy::Wakeups;
 pub use directory::{DirectoryBuffer, Full};
 pub use error::{MountError, UnmountError};
 pub use flags::{InitFlags, OpenFlags};
@@ -39,7 +39,6 @@ pub use place::Contents;
 pub use reply::{Attr, Entry, FOREVER, Opened, Reply, Statfs, Statx};
 pub use request::{Lock, LockKind, Operation, Request, SetTime, Setattr, Time, WriteFlags};
 pub use session::{Options, Session, Transport};
-pub use wakeups::Wakeups;
 
 /// The inode number of the root directory.
 pub const ROOT: u64 = 1;

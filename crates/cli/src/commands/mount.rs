@@ -18,8 +18,6 @@ use std::time::Duration;
 use tenure_model::Ref;
 use tenure_mount::kernel;
 
-/// How long idle CPUs are kept awake.
-const SPIN: Duration = Duration::from_micros(300);
 /// What the process that stays says on its standard output once the mount is usable; anything else is an error's text.
 const READY: &str = "ready";
 
@@ -59,8 +57,7 @@ pub(crate) struct Args {
     /// (/sys/module/fuse/parameters/enable_uring), else `device`
     #[arg(long, value_enum, default_value_t = Transport::Ring)]
     transport: Transport,
-    /// What to do about the time that it takes to wake a CPU: `stay` lets callers stay on theirs, `sleep` does nothing,
-    /// `spin` keeps idle CPUs awake, in the idle class, for 300 microseconds after a request
+    /// What to do about the time that it takes to wake a CPU: `stay` lets callers stay on theirs, `sleep` does nothing
     #[arg(long, value_enum, default_value_t = Wakeups::Stay)]
     wakeups: Wakeups,
     /// Stay in the foreground until the mount is gone
@@ -89,8 +86,6 @@ enum Wakeups {
     Stay,
     /// Nothing.
     Sleep,
-    /// Keep idle CPUs awake.
-    Spin,
 }
 
 impl Args {
@@ -105,7 +100,6 @@ impl Args {
         match self.wakeups {
             Wakeups::Stay => kernel::Wakeups::Stay,
             Wakeups::Sleep => kernel::Wakeups::Sleep,
-            Wakeups::Spin => kernel::Wakeups::Spin { hold: SPIN },
         }
     }
 

@@ -34,11 +34,6 @@ impl Activity {
         self.stirred.notify_all();
     }
 
-    /// Returns whether the threads are to end.
-    pub(super) fn is_ended(&self) -> bool {
-        self.ended.load(Ordering::Relaxed)
-    }
-
     /// Returns how many requests there have been.
     pub(super) fn requests(&self) -> u64 {
         self.requests.load(Ordering::Relaxed)

@@ -30,6 +30,16 @@ const FED_TICKS: u32 = 16;
 /// With more CPUs than this, threads that read one device would mostly wake on another CPU than their caller's.
 pub(super) const DEVICE_CPUS_MAX: usize = 4;
 
+/// What a mount does about the time that a wake-up takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wakeups {
+    /// Nothing.
+    Sleep,
+    /// Threads that serve give way to everything, one on each CPU, so that callers stay where they are.
+    #[default]
+    Stay,
+}
+
 /// The serving threads of a mount.
 #[derive(Debug)]
 pub(super) struct Courtesy {

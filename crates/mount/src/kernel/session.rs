@@ -6,13 +6,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use super::Filesystem;
 use super::activity::Activity;
 use super::attach::{self, Unmount, unmount};
 use super::channel::Channel;
-use super::courtesy::Courtesy;
+use super::courtesy::{Courtesy, Wakeups};
 use super::dispatch::Dispatch;
 use super::error::{MountError, UnmountError};
 use super::flags::InitFlags;
@@ -23,7 +22,6 @@ use super::payload::Pool;
 use super::place::{self, Contents, Place};
 use super::reader::{self, Watch};
 use super::ring::{self, Rings, Unregistered};
-use super::wakeups::{Spinners, Wakeups};
 
 /// How to mount.
 #[derive(Clone, Debug)]
@@ -142,14 +140,6 @@ impl Session {
         self.started.transport
     }
 
-    /// Returns the CPU time that [`Wakeups::Spin`] has cost, as of its last pause.
-    pub fn spun(&self) -> Duration {
-        self.started
-            .spinners
-            .as_ref()
-            .map_or(Duration::ZERO, |spinners| spinners.spun())
-    }
-
     /// Takes the mount away; one that is gone already is left alone, and so is what others mounted in its place.
     pub fn unmount(&self, how: Unmount) -> Result<(), UnmountError> {
         if self.is_mounted() {
@@ -199,7 +189,6 @@ struct Started {
     negotiated: Negotiated,
     transport: Transport,
     notifier: Notifier,
-    spinners: Option<Arc<Spinners>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -250,29 +239,29 @@ fn start(
         negotiated,
         transport,
         notifier,
-        spinners: beside.spinners,
         threads,
     })
 }
 
-/// What works beside the serving threads, for the sake of wake-ups.
+/// What looks after the serving threads, and when.
 #[derive(Default)]
 struct Beside {
     activity: Option<Arc<Activity>>,
-    spinners: Option<Arc<Spinners>>,
     courtesy: Option<Arc<Courtesy>>,
 }
 
 fn beside(wakeups: Wakeups, threads: &mut Vec<JoinHandle<()>>) -> std::io::Result<Beside> {
-    let activity = Arc::new(Activity::default());
-    let mut beside = Beside::default();
     match wakeups {
-        Wakeups::Sleep => return Ok(beside),
-        Wakeups::Stay => beside.courtesy = Courtesy::spawn(&activity, threads)?,
-        Wakeups::Spin { hold } => beside.spinners = Some(Spinners::spawn(hold, &activity, threads)?),
+        Wakeups::Sleep => Ok(Beside::default()),
+        Wakeups::Stay => {
+            let activity = Arc::new(Activity::default());
+            let courtesy = Courtesy::spawn(&activity, threads)?;
+            Ok(Beside {
+                activity: Some(activity),
+                courtesy,
+            })
+        }
     }
-    beside.activity = Some(activity);
-    Ok(beside)
 }
 
 /// Makes rings where they are asked for, allowed and possible.

@@ -5,7 +5,6 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
 
 use tempfile::TempDir;
 use tenure_mount::kernel::{
@@ -224,14 +223,11 @@ fn a_reply_is_given_later_from_another_thread() {
 }
 
 #[test]
-fn a_mount_with_awake_cpus_says_what_they_cost_and_ends() {
+fn a_mount_whose_threads_keep_their_class_serves_and_ends() {
     for transport in [Transport::Device, Transport::Ring] {
-        let wakeups = Wakeups::Spin {
-            hold: Duration::from_micros(200),
-        };
         let Some(mut mount) = Mount::with(&Options {
             transport,
-            wakeups,
+            wakeups: Wakeups::Sleep,
             ..Options::default()
         }) else {
             return;
@@ -239,7 +235,6 @@ fn a_mount_with_awake_cpus_says_what_they_cost_and_ends() {
         for number in 0..200 {
             fs::write(mount.path(&number.to_string()), b"x").unwrap();
         }
-        assert!(mount.session.as_ref().unwrap().spun() < Duration::from_secs(10));
         mount.unmount();
     }
 }
