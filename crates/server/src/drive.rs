@@ -252,7 +252,9 @@ impl Owner<Branch> for Drive {
     }
 
     fn check(&self, deep: bool) -> Result<Vec<String>, Error> {
-        self.inner.check(deep)
+        self.inner
+            .health
+            .guard(self.inner.epoch, || self.inner.check(deep))
     }
 }
 
