@@ -211,13 +211,16 @@ impl Codec for Status {
     fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
         let (drive, epoch) = (input.text()?.to_owned(), Epoch(input.varint()?));
         let (tier, journal_bytes) = (input.text()?.to_owned(), input.varint()?);
-        let requests = many(input, |input| Ok((input.text()?.to_owned(), input.varint()?)))?;
+        let counts = many(input, |input| Ok((input.text()?.to_owned(), input.varint()?)))?;
+        if !counts.is_sorted_by(|(one, _), (other, _)| one < other) {
+            return Err(malformed("counts by kind"));
+        }
         Ok(Self {
             drive,
             epoch,
             tier,
             journal_bytes,
-            requests: requests.into_iter().collect::<BTreeMap<_, _>>(),
+            requests: counts.into_iter().collect::<BTreeMap<_, _>>(),
             page_bytes: input.varint()?,
             pid: input.number()?,
             trouble: optional_text(input)?,

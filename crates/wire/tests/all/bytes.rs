@@ -168,7 +168,7 @@ proptest! {
     }
 
     #[test]
-    fn damaged_messages_are_refused_or_are_messages(
+    fn damaged_messages_are_refused_or_are_what_would_be_written(
         request in any_request(),
         outcome in any_outcome(),
         seed in any::<u64>(),
@@ -177,14 +177,12 @@ proptest! {
         let mut bytes = call_bytes(&Call { number: 1, request });
         damage(&mut bytes, seed, changes);
         if let Ok(call) = Call::parse(&bytes) {
-            let again = call_bytes(&call);
-            prop_assert_eq!(Call::parse(&again), Ok(call));
+            prop_assert_eq!(call_bytes(&call), bytes);
         }
         let mut bytes = answer_bytes(&Answer { number: 1, outcome });
         damage(&mut bytes, seed, changes);
         if let Ok(answer) = Answer::parse(&bytes) {
-            let again = answer_bytes(&answer);
-            prop_assert_eq!(Answer::parse(&again), Ok(answer));
+            prop_assert_eq!(answer_bytes(&answer), bytes);
         }
         for mut bytes in [hello().written(), Welcome::Later("why".into()).written()] {
             damage(&mut bytes, seed, changes);

@@ -17,7 +17,7 @@ use tenure_model::{BranchId, Digest, Failure, Refusal, SessionId, limits::MESSAG
 use tenure_wire::frame::{Broken, FrameReader};
 use tenure_wire::message::{Answer, Call, Hello, Request, Response, Welcome};
 use tenure_wire::unix::{Connection, Dial, Patience};
-use tenure_wire::{Error, Opened, Room, Shipped};
+use tenure_wire::{Access, Error, Opened, Room, Shipped};
 
 /// The owner's end of a socket, in a script's hands.
 struct Stage {
@@ -249,6 +249,36 @@ fn a_fork_that_may_have_been_made_is_not_made_again() {
     let forked = owner(&connection).fork(&Source::Branch(BranchId(1)), &branch("try"));
     assert!(is_unknown(&forked), "{forked:?}");
     assert_eq!(owner(&connection).room(), Ok(Room { total: 2, free: 1 }));
+    drop(connection);
+    owners.end();
+}
+
+#[test]
+fn a_branch_that_may_have_been_lent_whole_is_not_lent_again() {
+    let owners = Owners::new(vec![reads_and_ends(), serves()]);
+    let connection = owners.reach(patience());
+    let lent = owner(&connection).lend(SessionId(5), "main", Access::Exclusive);
+    assert!(is_unknown(&lent), "{lent:?}");
+    drop(connection);
+    owners.end();
+}
+
+#[test]
+fn a_drive_that_somebody_is_about_to_own_is_dialled_again() {
+    let owners = Owners::new(vec![reads_and_ends(), serves()]);
+    let (inner, dials) = (owners.dial(), Mutex::new(0));
+    let dial: Dial = Arc::new(move || {
+        *dials.lock() += 1;
+        match *dials.lock() {
+            2..10 => Err(Refusal::Held {
+                by: "another heir".into(),
+            }
+            .into()),
+            _ => inner(),
+        }
+    });
+    let connection = Connection::reach(dial, greeting(), patience()).expect("the first owner is there");
+    assert!(ship(owner(&connection), batch(SessionId(5), 1)).is_ok());
     drop(connection);
     owners.end();
 }

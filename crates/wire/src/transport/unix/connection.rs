@@ -286,15 +286,16 @@ impl<B> Owner<B> for Connection {
     }
 
     fn lend(&self, session: SessionId, name: &str, access: Access) -> Result<Lent<B>, Error> {
-        self.call(
-            &self.order,
-            Request::Lend {
-                session,
-                name,
-                access,
-            },
-            lent,
-        )
+        let request = Request::Lend {
+            session,
+            name,
+            access,
+        };
+        match access {
+            // A grant begins a chain of batches; a second one would not begin where the first did.
+            Access::Exclusive => self.once(&request, lent, self.patience.reply_max),
+            Access::Read => self.call(&self.order, request, lent),
+        }
     }
 
     fn lend_inos(&self, session: SessionId) -> Result<InoRange, Error> {

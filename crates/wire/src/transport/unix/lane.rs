@@ -7,7 +7,7 @@
 mod reader;
 
 use super::link::{Incoming, Link, Waits};
-use super::patience::{Dial, Patience};
+use super::patience::{Dial, Patience, is_final};
 use crate::frame::Broken;
 use crate::message::{Call, Hello, Request};
 use crate::owner::Error;
@@ -312,7 +312,7 @@ impl Inner {
             }
             match (self.dial)().and_then(|stream| Link::open(stream, &(self.purpose.hello)(), self.waits())) {
                 Ok(incoming) => return Ok(incoming),
-                Err(error @ Error::Refused(_)) => return Err(error),
+                Err(error) if is_final(&error) => return Err(error),
                 Err(error) => last = error,
             }
             if self.patience.clock.elapsed() >= until {

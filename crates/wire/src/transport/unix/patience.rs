@@ -4,9 +4,11 @@ use crate::owner::Error;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure_model::Clock;
+use tenure_model::{Clock, Refusal};
 
-/// Opens a socket to whoever owns the drive now; where nobody does, it may make this process the owner.
+/// Opens a socket to whoever owns the drive now; where nobody does, it may make this process the owner. It is called on
+/// the thread that needs it, by several at once, and again after a failure and after `Refusal::Held`: somebody is about
+/// to own the drive then. Any other refusal is believed.
 pub type Dial = Arc<dyn Fn() -> Result<UnixStream, Error> + Send + Sync>;
 
 /// How long a client waits, and for what.
@@ -37,5 +39,13 @@ impl Patience {
             redial_rest: Duration::from_millis(100),
             redials_max: 300,
         }
+    }
+}
+
+/// Tells whether it makes no sense to dial again.
+pub(super) fn is_final(error: &Error) -> bool {
+    match error {
+        Error::Refused(refusal) => !matches!(refusal, Refusal::Held { .. }),
+        Error::Failed(_) => false,
     }
 }

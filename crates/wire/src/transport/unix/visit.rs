@@ -6,6 +6,7 @@
 
 use super::answer::{Spoken, Unanswered, answer};
 use super::outbox::{Outbox, Outgoing};
+use super::patience::is_final;
 use super::peer::Peer;
 use super::pool::{Job, run};
 use super::presence::VisitNumber;
@@ -13,7 +14,6 @@ use super::service::{Host, Station};
 use super::window::Window;
 use crate::frame::FrameReader;
 use crate::message::{Call, GREETING_LEN_MAX, Hello, Kind, VERSION, Welcome};
-use crate::owner::Error;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -126,9 +126,11 @@ impl Visit {
         let drive = match hello.drive {
             Some(name) => {
                 let owner = host.drive(&name).map_err(|error| {
-                    Some(match error {
-                        Error::Refused(refusal) => Welcome::Refused(refusal.to_string()),
-                        Error::Failed(failure) => Welcome::Later(failure.to_string()),
+                    let why = error.to_string();
+                    Some(if is_final(&error) {
+                        Welcome::Refused(why)
+                    } else {
+                        Welcome::Later(why)
                     })
                 })?;
                 Some((name, owner))
