@@ -10,3 +10,4 @@ mod lanes;
 mod mend;
 mod peer;
 mod samples;
+mod script;

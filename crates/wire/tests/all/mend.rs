@@ -1,168 +1,20 @@
-//! What a client does when an owner ends, and when the next one is found: each owner here follows a script.
+//! What a client does when an owner ends, and when the next one is found.
 
 use crate::bytes::framed;
 use crate::calls::ship;
 use crate::fake::{Fake, Hand, LONG, greeting, limits, owner, patience, serve_at, served};
 use crate::samples::{batch, branch, chunk, who};
+use crate::script::{Owners, Script, Stage, absent, outcome, reads_and_ends, serves};
 use parking_lot::Mutex;
-use std::collections::VecDeque;
 use std::io::Write;
 use std::net::Shutdown;
-use std::os::unix::net::UnixStream;
 use std::sync::{Arc, mpsc};
-use std::thread::JoinHandle;
 use std::time::Duration;
 use tenure_model::record::Source;
-use tenure_model::{BranchId, Digest, Failure, Refusal, SessionId, limits::MESSAGE_LEN_MAX};
-use tenure_wire::frame::{Broken, FrameReader};
-use tenure_wire::message::{Answer, Call, Hello, Request, Response, Welcome};
+use tenure_model::{BranchId, Digest, Failure, Refusal, SessionId};
+use tenure_wire::message::{Call, Hello, Request, Response, Welcome};
 use tenure_wire::unix::{Connection, Dial, Patience};
-use tenure_wire::{Access, Error, Opened, Room, Shipped};
-
-/// The owner's end of a socket, in a script's hands.
-struct Stage {
-    stream: UnixStream,
-    frames: FrameReader,
-}
-
-impl Stage {
-    fn read(&mut self) -> Option<Vec<u8>> {
-        match self.frames.next(&mut &self.stream) {
-            Ok(message) => message,
-            // A client that ends with answers unread ends like this.
-            Err(Broken::Stream(_)) => None,
-            Err(broken) => panic!("the client writes frames: {broken}"),
-        }
-    }
-
-    fn greet(&mut self, welcome: &Welcome) -> Hello {
-        let hello = self.read().expect("a client greets");
-        self.write(&welcome.written());
-        Hello::parse(&hello)
-            .expect("it is a greeting")
-            .expect("it is of this version")
-    }
-
-    fn write(&mut self, message: &[u8]) {
-        // A client that was given up does not listen.
-        let _ = self.stream.write_all(&framed(&[message]));
-    }
-
-    fn answer(&mut self, number: u64, outcome: Result<Response<'_>, Error>) {
-        let answer = Answer { number, outcome };
-        self.write(&[&answer.head()[..], answer.tail()].concat());
-    }
-
-    /// Answers calls until the client ends.
-    fn serve(&mut self) {
-        while let Some(message) = self.read() {
-            let call = Call::parse(&message).expect("it is a call");
-            self.answer(call.number, outcome(&call.request));
-        }
-    }
-}
-
-/// What a good owner answers.
-fn outcome(request: &Request<'_>) -> Result<Response<'static>, Error> {
-    Ok(match request {
-        Request::Open(_) => Response::Opened(Opened {
-            session: SessionId(5),
-            ..crate::samples::opened()
-        }),
-        Request::Ship(batch) => Response::Shipped(Shipped {
-            digest: Digest([batch.number as u8; 32]),
-        }),
-        Request::Room => Response::Room(Room { total: 2, free: 1 }),
-        Request::Place { chunks, .. } => Response::Placed(
-            chunks
-                .iter()
-                .map(|chunk| crate::samples::place(1, chunk.bytes.len() as u32))
-                .collect(),
-        ),
-        Request::Close(_) => Response::Done,
-        Request::Fork { .. } | Request::Control { .. } => panic!("it must not come here: {request:?}"),
-        Request::Renew(_)
-        | Request::Lend { .. }
-        | Request::LendInos(_)
-        | Request::GiveBack { .. }
-        | Request::Page(_)
-        | Request::Read { .. }
-        | Request::Checkpoint { .. }
-        | Request::DeleteBranch(_)
-        | Request::Branches
-        | Request::Status
-        | Request::Fold
-        | Request::Check { .. } => return Err(Refusal::NotSupported.into()),
-    })
-}
-
-type Script = Box<dyn FnOnce(&mut Stage) + Send>;
-
-/// Owners that are found one after the other; after the last there is none.
-struct Owners {
-    scripts: Mutex<VecDeque<Script>>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
-    dials: Mutex<usize>,
-}
-
-impl Owners {
-    fn new(scripts: Vec<Script>) -> Arc<Self> {
-        Arc::new(Self {
-            scripts: Mutex::new(scripts.into()),
-            threads: Mutex::default(),
-            dials: Mutex::default(),
-        })
-    }
-
-    fn dial(self: &Arc<Self>) -> Dial {
-        let owners = self.clone();
-        Arc::new(move || {
-            *owners.dials.lock() += 1;
-            let script = owners.scripts.lock().pop_front();
-            let script = script.ok_or_else(|| Failure::DidNotHappen("nobody is there".into()))?;
-            let (theirs, ours) = UnixStream::pair().expect("there are descriptors");
-            let play = move || {
-                script(&mut Stage {
-                    stream: theirs,
-                    frames: FrameReader::new(MESSAGE_LEN_MAX),
-                })
-            };
-            owners.threads.lock().push(std::thread::spawn(play));
-            Ok(ours)
-        })
-    }
-
-    fn reach(self: &Arc<Self>, patience: Patience) -> Connection {
-        Connection::reach(self.dial(), greeting(), patience).expect("the first owner is there")
-    }
-
-    /// Waits for every script to come to its end, and fails when one has failed.
-    fn end(&self) {
-        for thread in std::mem::take(&mut *self.threads.lock()) {
-            thread.join().expect("the script went as written");
-        }
-    }
-}
-
-/// Reads one call and ends without an answer.
-fn reads_and_ends() -> Script {
-    Box::new(|stage| {
-        stage.greet(&Welcome::In);
-        stage.read().expect("there is a call");
-    })
-}
-
-/// Ends before it has greeted.
-fn absent() -> Script {
-    Box::new(|stage| drop(stage.read()))
-}
-
-fn serves() -> Script {
-    Box::new(|stage| {
-        stage.greet(&Welcome::In);
-        stage.serve();
-    })
-}
+use tenure_wire::{Access, Error, Room, Shipped};
 
 fn is_unknown<T: std::fmt::Debug>(outcome: &Result<T, Error>) -> bool {
     matches!(outcome, Err(Error::Failed(Failure::Unknown(_))))

@@ -7,7 +7,7 @@ use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use tenure_model::limits;
 
-/// Bytes of calls underway on one connection: one of the longest, and some.
+/// Bytes of calls underway on one connection: several of the usual ones; one that is longer has them to itself.
 const BYTES_MAX: usize = limits::MESSAGE_LEN_MAX / 2;
 
 /// The calls of one connection that are underway.
