@@ -7,9 +7,9 @@ mod path;
 
 use crate::drive::Inner;
 use crate::state::{LineKind, State};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use tenure_core::Branch;
-use tenure_model::{Address, Digest, Extent, Failure, Ino, PackNumber};
+use tenure_model::{Address, Extent, Failure, Ino, PackNumber};
 use tenure_wire::Error;
 
 /// Faults of one line that are told one by one; the rest is counted.
@@ -18,10 +18,8 @@ const FAULTS_MAX: usize = 100;
 /// What is known of the packs while the lines are looked at.
 #[derive(Default)]
 struct Packed {
-    /// Lengths of what the packs hold.
-    lens: HashMap<PackNumber, Result<HashMap<Digest, u32>, Failure>>,
     /// Packs of which some bytes are not what they were.
-    corrupt: BTreeMap<PackNumber, Failure>,
+    corrupt: BTreeSet<PackNumber>,
     /// Roots of lines that were looked at.
     seen: BTreeSet<Address>,
 }
@@ -35,11 +33,7 @@ impl Inner {
             self.verify_packs(&mut packed, &mut faults);
         }
         for (id, line) in state.lines() {
-            let noun = if line.kind == LineKind::Branch {
-                "branch"
-            } else {
-                "checkpoint"
-            };
+            let noun = line.kind.noun();
             let branch = state.opened(id).expect("the line was listed just now").branch;
             let told = self.check_line(&branch, &mut packed);
             let more = told.len().saturating_sub(FAULTS_MAX);
@@ -60,7 +54,7 @@ impl Inner {
         for pack in self.packs.table() {
             if let Err(failure) = self.packs.verify(pack.number) {
                 faults.push(failure.to_string());
-                packed.corrupt.insert(pack.number, failure);
+                packed.corrupt.insert(pack.number);
             }
         }
     }
@@ -81,14 +75,16 @@ impl Inner {
             Err(failure) => return vec![failure.to_string()],
         };
         match self.bad_files(branch, packed) {
-            Ok(bad) => faults.extend(self.tell(branch, &bad)),
+            // Paths are looked for only where every entry is one.
+            Ok(bad) if faults.is_empty() => faults = tell(&path::paths(branch, &self.loader, &bad), &bad),
+            Ok(bad) => faults.extend(tell(&BTreeMap::new(), &bad)),
             Err(failure) => faults.push(failure.to_string()),
         }
         faults
     }
 
     /// Returns the files with bytes that are not there, and why they are not.
-    fn bad_files(&self, branch: &Branch, packed: &mut Packed) -> Result<BTreeMap<Ino, String>, Failure> {
+    fn bad_files(&self, branch: &Branch, packed: &Packed) -> Result<BTreeMap<Ino, String>, Failure> {
         let mut bad = BTreeMap::new();
         self.loader.ask(|| {
             bad.clear();
@@ -101,41 +97,23 @@ impl Inner {
         Ok(bad)
     }
 
-    fn why_bad(&self, extent: &Extent, packed: &mut Packed) -> Option<String> {
+    fn why_bad(&self, extent: &Extent, packed: &Packed) -> Option<String> {
         let Extent::Chunk { at, start, len } = extent else {
             return None;
         };
         // A pack that is damaged somewhere may still give these bytes.
-        if packed.corrupt.contains_key(&at.pack) {
+        if packed.corrupt.contains(&at.pack) {
             return self.packs.read(*at).err().map(|failure| failure.to_string());
         }
-        let lens = packed.lens.entry(at.pack).or_insert_with(|| {
-            let entries = self.packs.entries(at.pack)?;
-            Ok(entries
-                .into_iter()
-                .map(|entry| (entry.digest, entry.len))
-                .collect())
-        });
-        match lens {
+        match self.packs.find(*at) {
             Err(failure) => Some(failure.to_string()),
-            Ok(lens) => match lens.get(&at.digest) {
-                None => Some(format!("pack {} does not hold the chunk {}", at.pack, at.digest)),
-                Some(whole) if u64::from(*start) + u64::from(*len) > u64::from(*whole) => Some(format!(
-                    "the chunk {} of pack {} is too short",
-                    at.digest, at.pack
-                )),
-                Some(_) => None,
-            },
+            Ok(None) => Some(format!("pack {} does not hold the chunk {}", at.pack, at.digest)),
+            Ok(Some(entry)) if u64::from(*start) + u64::from(*len) > u64::from(entry.len) => Some(format!(
+                "the chunk {} of pack {} is too short",
+                at.digest, at.pack
+            )),
+            Ok(Some(_)) => None,
         }
-    }
-
-    fn tell(&self, branch: &Branch, bad: &BTreeMap<Ino, String>) -> Vec<String> {
-        let wanted = bad.keys().copied().collect();
-        let paths = path::paths(branch, &self.loader, &wanted);
-        let name = |ino: &Ino| paths.get(ino).cloned().unwrap_or_else(|| format!("inode {ino}"));
-        bad.iter()
-            .map(|(ino, why)| format!("{} cannot be read whole: {why}", name(ino)))
-            .collect()
     }
 }
 
@@ -187,4 +165,11 @@ impl State {
         }
         faults
     }
+}
+
+fn tell(paths: &BTreeMap<Ino, String>, bad: &BTreeMap<Ino, String>) -> Vec<String> {
+    let name = |ino: &Ino| paths.get(ino).cloned().unwrap_or_else(|| format!("inode {ino}"));
+    bad.iter()
+        .map(|(ino, why)| format!("{} cannot be read whole: {why}", name(ino)))
+        .collect()
 }

@@ -6,6 +6,7 @@
 
 mod drive;
 mod open;
+mod recover;
 
 mod branches;
 mod check;

@@ -7,28 +7,20 @@
 //!
 //! Invariant: a line without a branch in memory has a root in its row.
 
+mod apply;
 pub(crate) mod permit;
 mod row;
 
-use row::{GRANTS, LINES, PACKS, SESSIONS};
+use row::{GRANTS, LINES, NAMES, PACKS, SESSIONS, number_of};
 pub(crate) use row::{Grant, Head, Line, LineKind, Session};
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use tenure_core::tree::Memory;
 use tenure_core::{Branch, Totals, Tree};
-use tenure_model::attr::{Attr, Kind, Xattrs};
-use tenure_model::batch::chain_start;
-use tenure_model::codec::{Codec, Malformed};
-use tenure_model::record::{FIRST_LENT_INO, Source};
-use tenure_model::{
-    Address, Batch, BranchId, Digest, Ino, InoRange, PackNumber, Record, SessionId, Timestamp,
-};
+use tenure_model::codec::{Codec, Malformed, malformed};
+use tenure_model::record::Source;
+use tenure_model::{Address, Batch, BranchId, Digest, PackNumber, SessionId};
 use tenure_store::pack::PackName;
-
-/// The first branch's number; checkpoints and later branches follow.
-const FIRST_LINE: BranchId = BranchId(1);
-/// Permissions of a drive's root directory.
-const ROOT_MODE: u32 = 0o755;
 
 /// What a drive is, but for the contents of its packs.
 #[derive(Clone)]
@@ -69,14 +61,32 @@ impl State {
 
     /// Returns the state whose rows `rows` has, all in memory; refuses rows that are none.
     pub(crate) fn stored(rows: Tree, memory: Memory) -> Result<Self, Malformed> {
+        let mut looked_at = Ok(());
+        let look = |key: &[u8], value: &[u8]| {
+            looked_at = row::look_at(key, value);
+            if looked_at.is_ok() {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
+        };
+        rows.scan(Bound::Unbounded, Bound::Unbounded, look)
+            .expect(ROWS_ARE_LOADED);
+        looked_at?;
         let state = Self {
             rows,
             open: BTreeMap::new(),
             memory,
             changes: 0,
         };
-        let found = state.row::<Head>(&row::head_key());
-        found.map(|_| state)
+        if state.head().is_none() {
+            return Err(malformed("state: it has no head"));
+        }
+        let names = state.all::<u64, _>(NAMES, <[u8]>::to_vec);
+        if names.iter().any(|(_, id)| state.line(BranchId(*id)).is_none()) {
+            return Err(malformed("state: a name stands for nothing"));
+        }
+        Ok(state)
     }
 
     /// Returns the rows, to be folded.
@@ -86,33 +96,33 @@ impl State {
 
     /// Returns what there is about the drive itself; none before it has begun.
     pub(crate) fn head(&self) -> Option<Head> {
-        self.valid_row(&row::head_key())
+        self.row(&row::head_key())
     }
 
     /// Returns the branch or checkpoint of a number.
     pub(crate) fn line(&self, id: BranchId) -> Option<Line> {
-        self.valid_row(&row::line_key(id))
+        self.row(&row::line_key(id))
     }
 
     /// Returns the branch or checkpoint of a name.
     pub(crate) fn named(&self, name: &str) -> Option<(BranchId, Line)> {
-        let id = BranchId(self.valid_row(&row::name_key(name))?);
+        let id = BranchId(self.row(&row::name_key(name))?);
         Some((id, self.line(id).expect("a name stands for a line")))
     }
 
     /// Returns all branches and checkpoints, by number.
     pub(crate) fn lines(&self) -> Vec<(BranchId, Line)> {
-        self.all(LINES, BranchId)
+        self.all(LINES, |key| BranchId(number_of(key)))
     }
 
     /// Returns who holds a branch.
     pub(crate) fn grant(&self, branch: BranchId) -> Option<Grant> {
-        self.valid_row(&row::grant_key(branch))
+        self.row(&row::grant_key(branch))
     }
 
     /// Returns the branches that a session holds.
     pub(crate) fn held_by(&self, session: SessionId) -> Vec<BranchId> {
-        let grants = self.all::<Grant, _>(GRANTS, BranchId);
+        let grants = self.all::<Grant, _>(GRANTS, |key| BranchId(number_of(key)));
         grants
             .into_iter()
             .filter(|(_, grant)| grant.session == session)
@@ -122,17 +132,17 @@ impl State {
 
     /// Returns a session.
     pub(crate) fn session(&self, session: SessionId) -> Option<Session> {
-        self.valid_row(&row::session_key(session))
+        self.row(&row::session_key(session))
     }
 
     /// Returns all sessions, by number.
     pub(crate) fn sessions(&self) -> Vec<(SessionId, Session)> {
-        self.all(SESSIONS, SessionId)
+        self.all(SESSIONS, |key| SessionId(number_of(key)))
     }
 
     /// Returns the packs that were sealed when the rows were folded last.
     pub(crate) fn packs(&self) -> Vec<PackName> {
-        let packs = self.all::<row::Pack, _>(PACKS, PackNumber);
+        let packs = self.all::<row::Pack, _>(PACKS, |key| PackNumber(number_of(key)));
         packs
             .into_iter()
             .map(|(number, pack)| PackName {
@@ -172,174 +182,6 @@ impl State {
         &self.open
     }
 
-    /// Makes the change that an accepted record says. `after` is what it makes of a branch, as `crate::decide` found.
-    pub(crate) fn apply(&mut self, record: &Record, after: After) {
-        match record {
-            Record::DriveCreated {
-                hash_key,
-                branch,
-                uid,
-                gid,
-                time,
-            } => {
-                self.begin(*hash_key, branch.as_str(), (*uid, *gid), *time);
-            }
-            Record::SessionOpened {
-                session,
-                who,
-                hosted,
-                time,
-            } => {
-                let row = Session {
-                    who: who.clone(),
-                    hosted: *hosted,
-                    opened: *time,
-                    inos: Vec::new(),
-                };
-                self.put(&row::session_key(*session), &row);
-            }
-            Record::SessionClosed { session } => self.remove(&row::session_key(*session)),
-            Record::Granted {
-                session,
-                branch,
-                inos,
-            } => {
-                let grant = Grant {
-                    session: *session,
-                    number: 0,
-                    digest: chain_start(*session, *branch, self.begun().next_ino),
-                };
-                self.put(&row::grant_key(*branch), &grant);
-                self.become_after(*branch, after);
-                self.lend_inos(*session, *inos);
-            }
-            Record::InosLent { session, count } => self.lend_inos(*session, *count),
-            Record::Returned { branch } => {
-                self.become_after(*branch, after);
-                self.remove(&row::grant_key(*branch));
-            }
-            Record::Batch(batch) => self.adopt(batch, batch_digest(batch), after),
-            Record::Forked { from, name, time } => self.fork(from, name.as_str(), *time),
-            Record::BranchDeleted { branch } => self.delete(*branch),
-            Record::CheckpointMade {
-                branch,
-                name,
-                message,
-                time,
-            } => {
-                let kind = LineKind::Checkpoint {
-                    message: message.clone(),
-                };
-                let from = Source::Branch(*branch);
-                self.derive(&from, name.as_str(), kind, *time);
-            }
-            Record::CheckpointDeleted { name } => {
-                let (id, _) = self.named(name.as_str()).expect("the record was permitted");
-                self.delete(id);
-            }
-        }
-    }
-
-    /// Takes a holder's branch as it is after a batch whose digest is `digest`.
-    pub(crate) fn adopt(&mut self, batch: &Batch, digest: Digest, after: After) {
-        self.become_after(batch.branch, after);
-        let grant = Grant {
-            session: batch.session,
-            number: batch.number,
-            digest,
-        };
-        self.put(&row::grant_key(batch.branch), &grant);
-    }
-
-    /// Notes where a fold has written the lines that are still what they were then, and forgets those that nobody
-    /// holds: they are loaded again when they are needed.
-    pub(crate) fn note_folded(&mut self, folded: &[Folded]) {
-        for one in folded {
-            if self
-                .open
-                .get(&one.line)
-                .is_none_or(|open| open.version != one.version)
-            {
-                continue;
-            }
-            self.put_root(one);
-            if self.grant(one.line).is_none() {
-                self.open.remove(&one.line);
-            }
-        }
-    }
-
-    /// Writes into the rows where a line's root is.
-    pub(crate) fn put_root(&mut self, folded: &Folded) {
-        let Some(mut line) = self.line(folded.line) else {
-            return;
-        };
-        if line.root != Some(folded.root) || line.totals != folded.totals {
-            line.root = Some(folded.root);
-            line.totals = folded.totals;
-            self.put(&row::line_key(folded.line), &line);
-        }
-    }
-
-    /// Writes into the rows which packs are sealed.
-    pub(crate) fn put_packs(&mut self, packs: &[PackName]) {
-        let known: Vec<PackName> = self.packs();
-        for pack in packs.iter().filter(|pack| known.binary_search(pack).is_err()) {
-            self.put(&row::pack_key(pack.number), &row::Pack { tag: pack.tag });
-        }
-    }
-
-    fn begun(&self) -> Head {
-        self.head().expect("the drive has begun")
-    }
-
-    fn begin(&mut self, hash_key: [u8; 16], name: &str, owner: (u32, u32), time: Timestamp) {
-        let head = Head {
-            hash_key,
-            next_line: FIRST_LINE.next(),
-            next_ino: FIRST_LENT_INO,
-            made: time,
-        };
-        self.put(&row::head_key(), &head);
-        let branch = Branch::new(hash_key, root_attr(owner, time));
-        let line = Line {
-            name: name.to_owned(),
-            kind: LineKind::Branch,
-            from: String::new(),
-            made: time,
-            root: None,
-            totals: branch.totals(),
-        };
-        self.add_line(FIRST_LINE, &line, Some(branch));
-    }
-
-    fn fork(&mut self, from: &Source, name: &str, time: Timestamp) {
-        self.derive(from, name, LineKind::Branch, time);
-    }
-
-    fn derive(&mut self, from: &Source, name: &str, kind: LineKind, time: Timestamp) {
-        let (base, base_line) = self.source(from).expect("the record was permitted");
-        let noun = if base_line.kind == LineKind::Branch {
-            "branch"
-        } else {
-            "checkpoint"
-        };
-        let branch = self.open.get(&base).map(|open| open.branch.clone());
-        let line = Line {
-            name: name.to_owned(),
-            kind,
-            from: format!("{noun} {}", base_line.name),
-            made: time,
-            root: base_line.root,
-            totals: base_line.totals,
-        };
-        let mut head = self.begun();
-        let id = head.next_line;
-        head.next_line = id.next();
-        self.put(&row::head_key(), &head);
-        self.add_line(id, &line, branch);
-    }
-
     /// Returns the line that a source names.
     pub(crate) fn source(&self, from: &Source) -> Option<(BranchId, Line)> {
         match from {
@@ -348,55 +190,8 @@ impl State {
         }
     }
 
-    fn add_line(&mut self, id: BranchId, line: &Line, branch: Option<Branch>) {
-        self.put(&row::line_key(id), line);
-        self.put(&row::name_key(&line.name), &id.0);
-        if let Some(branch) = branch {
-            self.changes += 1;
-            self.open.insert(
-                id,
-                Open {
-                    branch,
-                    version: self.changes,
-                },
-            );
-        }
-    }
-
-    fn delete(&mut self, id: BranchId) {
-        let line = self.line(id).expect("the record was permitted");
-        self.remove(&row::name_key(&line.name));
-        self.remove(&row::line_key(id));
-        self.open.remove(&id);
-    }
-
-    fn become_after(&mut self, id: BranchId, after: After) {
-        if let After::Branch(branch) = after {
-            self.changes += 1;
-            self.open.insert(
-                id,
-                Open {
-                    branch,
-                    version: self.changes,
-                },
-            );
-        }
-    }
-
-    fn lend_inos(&mut self, session: SessionId, count: u64) {
-        let mut head = self.begun();
-        let range = InoRange {
-            next: head.next_ino,
-            end: Ino(head.next_ino.0 + count),
-        };
-        head.next_ino = range.end;
-        self.put(&row::head_key(), &head);
-        let mut row = self.session(session).expect("the record was permitted");
-        match row.inos.last_mut() {
-            Some(last) if last.0.end == range.next => last.0.end = range.end,
-            Some(_) | None => row.inos.push(row::Lent(range)),
-        }
-        self.put(&row::session_key(session), &row);
+    fn begun(&self) -> Head {
+        self.head().expect("the drive has begun")
     }
 
     fn put(&mut self, key: &[u8], row: &impl Codec) {
@@ -407,26 +202,19 @@ impl State {
         self.rows.remove(key).expect(ROWS_ARE_LOADED);
     }
 
-    fn row<T: Codec>(&self, key: &[u8]) -> Result<Option<T>, Malformed> {
-        self.rows.get(key, T::parsed).expect(ROWS_ARE_LOADED).transpose()
+    fn row<T: Codec>(&self, key: &[u8]) -> Option<T> {
+        let row = self.rows.get(key, T::parsed).expect(ROWS_ARE_LOADED);
+        row.map(|row| row.expect(ROWS_ARE_VALID))
     }
 
-    fn valid_row<T: Codec>(&self, key: &[u8]) -> Option<T> {
-        self.row(key).expect(ROWS_ARE_VALID)
-    }
-
-    fn all<T: Codec, N>(&self, (from, to): (&[u8], &[u8]), number: impl Fn(u64) -> N) -> Vec<(N, T)> {
+    fn all<T: Codec, K>(&self, (from, to): (&[u8], &[u8]), key_of: impl Fn(&[u8]) -> K) -> Vec<(K, T)> {
         let mut all = Vec::new();
         let visit = |key: &[u8], value: &[u8]| {
-            all.push((
-                number(row::number_of(key)),
-                T::parsed(value).expect(ROWS_ARE_VALID),
-            ));
+            all.push((key_of(key), T::parsed(value).expect(ROWS_ARE_VALID)));
             ControlFlow::Continue(())
         };
-        self.rows
-            .scan(Bound::Included(from), Bound::Excluded(to), visit)
-            .expect(ROWS_ARE_LOADED);
+        let scanned = self.rows.scan(Bound::Included(from), Bound::Excluded(to), visit);
+        scanned.expect(ROWS_ARE_LOADED);
         all
     }
 }
@@ -455,23 +243,4 @@ pub(crate) fn batch_digest(batch: &Batch) -> Digest {
     let mut shipped = batch.clone();
     shipped.chunks.iter_mut().for_each(|chunk| chunk.inline = None);
     Digest::of(&shipped.written())
-}
-
-fn root_attr((uid, gid): (u32, u32), time: Timestamp) -> Attr {
-    Attr {
-        kind: Kind::Directory,
-        mode: ROOT_MODE,
-        nlink: 2,
-        uid,
-        gid,
-        rdev: 0,
-        size: 0,
-        allocated: 0,
-        parent: Ino::ROOT,
-        xattrs: Xattrs::default(),
-        atime: time,
-        mtime: time,
-        ctime: time,
-        btime: time,
-    }
 }

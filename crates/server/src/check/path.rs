@@ -1,13 +1,17 @@
 //! Finding the paths of inodes, for people: a walk through the whole tree, only when there is something to tell.
 
 use crate::load::Loader;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 use tenure_core::Branch;
 use tenure_model::{Ino, Kind};
 
 /// Returns a path of each wanted inode, as far as directories can be read.
-pub(super) fn paths(branch: &Branch, loader: &Loader, wanted: &BTreeSet<Ino>) -> BTreeMap<Ino, String> {
+pub(super) fn paths(
+    branch: &Branch,
+    loader: &Loader,
+    wanted: &BTreeMap<Ino, String>,
+) -> BTreeMap<Ino, String> {
     let mut found = BTreeMap::new();
     let mut directories = VecDeque::from([(Ino::ROOT, String::new())]);
     while let Some((directory, path)) = directories.pop_front() {
@@ -16,7 +20,7 @@ pub(super) fn paths(branch: &Branch, loader: &Loader, wanted: &BTreeSet<Ino>) ->
         }
         for (ino, kind, name) in entries(branch, loader, directory) {
             let path = format!("{path}/{}", String::from_utf8_lossy(&name));
-            if wanted.contains(&ino) {
+            if wanted.contains_key(&ino) {
                 found.entry(ino).or_insert_with(|| path.clone());
             }
             if kind == Kind::Directory {

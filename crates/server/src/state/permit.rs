@@ -68,14 +68,14 @@ impl State {
         self.is_branch(branch)?;
         match self.grant(branch) {
             None => Ok(()),
-            Some(grant) => Err(self.held(grant)),
+            Some(grant) => Err(self.held(branch, grant)),
         }
     }
 
     fn permits_deletion(&self, branch: BranchId) -> Permitted {
         self.is_branch(branch)?;
         if let Some(grant) = self.grant(branch) {
-            return Err(self.held(grant));
+            return Err(self.held(branch, grant));
         }
         let is_other = |(id, line): &(BranchId, super::Line)| *id != branch && line.kind == LineKind::Branch;
         if self.lines().iter().any(is_other) {
@@ -87,21 +87,21 @@ impl State {
         }
     }
 
-    /// Returns the refusal that names who holds a branch.
-    pub(crate) fn held(&self, grant: Grant) -> Refusal {
+    /// Returns the refusal that names who holds a branch, and what would help.
+    fn held(&self, branch: BranchId, grant: Grant) -> Refusal {
+        let name = self
+            .line(branch)
+            .map_or_else(|| "it".to_owned(), |line| line.name);
         let who = self
             .session(grant.session)
             .map_or_else(|| "another session".to_owned(), |session| session.who);
         let help = match who.split_once("mount at ") {
-            Some((_, at)) => format!(
-                "; free it with `tenure unmount {}`, or mount a fork or a checkpoint of it",
-                at.trim_end_matches(')')
-            ),
-            None => "; end that, or mount a fork or a checkpoint of it".to_owned(),
+            Some((_, at)) => format!("`tenure unmount {}` frees it", at.trim_end_matches(')')),
+            None => "it is free when that ends".to_owned(),
         };
         // The sentence goes on with "holds it".
         Refusal::Held {
-            by: format!("the branch is in use{help}: {who}"),
+            by: format!("{name} is in use ({help}; a fork or a checkpoint of it can be mounted now): {who}"),
         }
     }
 
@@ -123,16 +123,10 @@ impl State {
     fn is_free(&self, name: &str) -> Permitted {
         match self.named(name) {
             None => Ok(()),
-            Some((_, line)) => {
-                let noun = if line.kind == LineKind::Branch {
-                    "branch"
-                } else {
-                    "checkpoint"
-                };
-                Err(because(&format!(
-                    "the drive has a {noun} {name} already; choose another name"
-                )))
-            }
+            Some((_, line)) => Err(because(&format!(
+                "the drive has a {} {name} already; choose another name",
+                line.kind.noun()
+            ))),
         }
     }
 }

@@ -49,6 +49,7 @@ pub(crate) fn pack_key(pack: PackNumber) -> [u8; 9] {
 
 /// First keys of the kinds, and what is behind the last of them.
 pub(crate) const LINES: (&[u8], &[u8]) = (&[LINE], &[NAME]);
+pub(crate) const NAMES: (&[u8], &[u8]) = (&[NAME], &[GRANT]);
 pub(crate) const GRANTS: (&[u8], &[u8]) = (&[GRANT], &[SESSION]);
 pub(crate) const SESSIONS: (&[u8], &[u8]) = (&[SESSION], &[PACK]);
 pub(crate) const PACKS: (&[u8], &[u8]) = (&[PACK], &[PACK + 1]);
@@ -62,6 +63,23 @@ fn numbered(kind: u8, number: u64) -> [u8; 9] {
 /// Returns the number in a key of a numbered row.
 pub(crate) fn number_of(key: &[u8]) -> u64 {
     u64::from_be_bytes(key[1..].try_into().expect("keys of numbered rows are nine bytes"))
+}
+
+/// Returns why a row is none, if so: a key of no kind, or a value that is not of the key's kind.
+pub(crate) fn look_at(key: &[u8], value: &[u8]) -> Result<(), Malformed> {
+    let is_numbered = key.len() == 9;
+    match key.first() {
+        Some(&HEAD) if key.len() == 1 => Head::parsed(value).map(drop),
+        Some(&LINE) if is_numbered => match Line::parsed(value)?.root {
+            Some(_) => Ok(()),
+            None => Err(malformed("line: it has no root")),
+        },
+        Some(&NAME) => u64::parsed(value).map(drop),
+        Some(&GRANT) if is_numbered => Grant::parsed(value).map(drop),
+        Some(&SESSION) if is_numbered => Session::parsed(value).map(drop),
+        Some(&PACK) if is_numbered => Pack::parsed(value).map(drop),
+        Some(_) | None => Err(malformed("row: it is of no kind")),
+    }
 }
 
 /// What there is about the drive itself.
@@ -126,6 +144,16 @@ pub(crate) enum LineKind {
         /// What it is for, in words.
         message: String,
     },
+}
+
+impl LineKind {
+    /// Returns what it is called.
+    pub(crate) fn noun(&self) -> &'static str {
+        match self {
+            LineKind::Branch => "branch",
+            LineKind::Checkpoint { .. } => "checkpoint",
+        }
+    }
 }
 
 impl Codec for Line {

@@ -144,3 +144,26 @@ fn keys_of_one_kind_are_adjacent_and_in_order() {
     }
     assert_eq!(number_of(&keys[2]), 256);
 }
+
+#[test]
+fn what_is_no_row_is_refused() {
+    let line = Line {
+        root: Some(Address {
+            pack: PackNumber(1),
+            digest: digest(0),
+        }),
+        ..branch()
+    };
+    assert_eq!(look_at(&line_key(BranchId(1)), &line.written()), Ok(()));
+    assert!(
+        look_at(&line_key(BranchId(1)), &branch().written()).is_err(),
+        "a stored line has a root"
+    );
+    assert!(
+        look_at(&line_key(BranchId(1))[..8], &line.written()).is_err(),
+        "its key has a number"
+    );
+    assert!(look_at(&grant_key(BranchId(1)), &line.written()).is_err());
+    assert!(look_at(&[9], &[]).is_err());
+    assert!(look_at(&[], &[]).is_err());
+}

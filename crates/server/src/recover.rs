@@ -1,0 +1,204 @@
+//! Recovering a drive: its newest manifest, the records since, and the packs that were left open.
+//!
+//! Invariant: everything that was acknowledged is there again, or is named in the notices as lost.
+
+use crate::decide::{after, touched};
+use crate::fold::{RowPacks, not_a_state};
+use crate::load::Loader;
+use crate::state::{After, State};
+use crate::trail;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use tenure_core::Tree;
+use tenure_core::tree::Memory;
+use tenure_journal::{Journal, Manifest, Opening};
+use tenure_model::codec::Codec;
+use tenure_model::{ChunkPlace, Digest, DriveName, Failure, PackNumber, Record, Seq};
+use tenure_store::Bucket;
+use tenure_store::pack::{Missing, PackName, Packs};
+use tenure_wire::Error;
+
+/// A drive as it was recovered.
+pub(crate) struct Recovered {
+    pub(crate) state: State,
+    pub(crate) memory: Memory,
+    pub(crate) loader: Loader,
+    pub(crate) packs: Arc<Packs>,
+    pub(crate) journal: Arc<Journal>,
+    /// The record that the newest manifest follows, when nothing came behind it.
+    pub(crate) folded: Option<Seq>,
+    /// Bytes of the records since.
+    pub(crate) record_bytes: u64,
+    /// What a person should know, in sentences.
+    pub(crate) notices: Vec<String>,
+}
+
+/// A drive that is being recovered.
+struct Recovery {
+    state: State,
+    memory: Memory,
+    loader: Loader,
+    packs: Arc<Packs>,
+    /// The chunks that the journal places in packs that were left open.
+    left_open: BTreeMap<PackNumber, Vec<ChunkPlace>>,
+    records: u64,
+    record_bytes: u64,
+    notices: Vec<String>,
+}
+
+/// Recovers the drive that `opening` has claimed.
+pub(crate) fn recover(
+    bucket: &dyn Bucket,
+    name: &DriveName,
+    (opening, packs): (Opening, Packs),
+) -> Result<Recovered, Error> {
+    let mut recovery = Recovery::from_manifest(bucket, packs, (name, opening.manifest()))?;
+    recovery
+        .notices
+        .extend(opening.damaged_manifests().iter().map(|failure| {
+            format!("a damaged manifest was passed over, and more of the journal was replayed: {failure}")
+        }));
+    let folded = opening.manifest().map(|manifest| manifest.at.seq);
+    let journal = opening.replay(&mut |seq, record| recovery.replay(seq, record))?;
+    recovery.recover_open_packs(bucket, name)?;
+    let Recovery {
+        state,
+        memory,
+        loader,
+        packs,
+        records,
+        record_bytes,
+        notices,
+        ..
+    } = recovery;
+    let folded = folded.filter(|_| records == 0);
+    Ok(Recovered {
+        state,
+        memory,
+        loader,
+        packs,
+        journal,
+        folded,
+        record_bytes,
+        notices,
+    })
+}
+
+impl Recovery {
+    /// Starts from the newest manifest: its rows, and the packs that it and the bucket know.
+    fn from_manifest(
+        bucket: &dyn Bucket,
+        packs: Packs,
+        (name, manifest): (&DriveName, Option<&Manifest>),
+    ) -> Result<Self, Error> {
+        let memory = Memory::new();
+        let listing = Packs::list(bucket, name)?;
+        add_all(&packs, listing.sealed);
+        let packs = Arc::new(packs);
+        let loader = Loader::new(packs.clone());
+        let state = match manifest {
+            None => State::new(memory.clone()),
+            Some(manifest) => stored_state(manifest, &packs, &loader, &memory)?,
+        };
+        // The table names packs that are gone as well, so that what they held is refused by name.
+        add_all(&packs, state.packs());
+        let left_open = listing.open.into_iter().map(|pack| (pack, Vec::new())).collect();
+        Ok(Self {
+            state,
+            memory,
+            loader,
+            packs,
+            left_open,
+            records: 0,
+            record_bytes: 0,
+            notices: Vec::new(),
+        })
+    }
+
+    /// Applies one record of the journal.
+    fn replay(&mut self, seq: Seq, bytes: &[u8]) -> Result<(), Failure> {
+        let wrong =
+            |why: &dyn std::fmt::Display| Failure::Corrupt(format!("record {seq} of the journal: {why}"));
+        let record = Record::parsed(bytes).map_err(|error| wrong(&error))?;
+        self.state.permits(&record).map_err(|refusal| wrong(&refusal))?;
+        let branch = touched(&record).and_then(|id| self.state.opened(id));
+        let after = match branch {
+            None => After::Same,
+            Some(open) => after(&record, open.branch, &self.loader).map_err(|error| match error {
+                Error::Failed(failure) => failure,
+                Error::Refused(refusal) => wrong(&refusal),
+            })?,
+        };
+        if let Record::Batch(batch) = &record {
+            self.note_chunks(&batch.chunks);
+        }
+        self.state.apply(&record, after);
+        self.records += 1;
+        self.record_bytes += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn note_chunks(&mut self, chunks: &[ChunkPlace]) {
+        for chunk in chunks {
+            if let Some(places) = self.left_open.get_mut(&chunk.at.pack) {
+                places.push(chunk.clone());
+            }
+        }
+    }
+
+    /// Seals what was being filled when the last owner ended, and notes what was lost of it.
+    fn recover_open_packs(&mut self, bucket: &dyn Bucket, name: &DriveName) -> Result<(), Error> {
+        for (number, mut places) in std::mem::take(&mut self.left_open) {
+            let acknowledged: BTreeSet<Digest> = places.iter().map(|place| place.at.digest).collect();
+            places.extend(trail::left(bucket, name, number)?);
+            if places.is_empty() {
+                self.packs.discard_open(number)?;
+                continue;
+            }
+            let recovered = self.packs.recover_open(number, &places)?;
+            let is_lost = |missing: &&Missing| acknowledged.contains(&missing.place.at.digest);
+            self.notices.extend(
+                recovered.missing.iter().filter(is_lost).map(|missing| {
+                    format!("{} bytes of a file are lost: {}", missing.place.len, missing.why)
+                }),
+            );
+        }
+        trail::remove_left(bucket, name)?;
+        if self.records > 0 {
+            self.notices.push(format!(
+                "the last owner ended without closing the drive; {} were replayed",
+                counted(self.records, "record")
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn stored_state(
+    manifest: &Manifest,
+    packs: &Packs,
+    loader: &Loader,
+    memory: &Memory,
+) -> Result<State, Error> {
+    let RowPacks(names) = RowPacks::parsed(&manifest.state).map_err(|error| not_a_state(&error))?;
+    add_all(packs, names);
+    let root = manifest
+        .root
+        .ok_or_else(|| Failure::Corrupt("the manifest has no root".into()))?;
+    // The rows have a count of their own: they are never evicted.
+    let rows = Tree::stored(root, &Memory::new());
+    loader.load_all(&rows)?;
+    Ok(State::stored(rows, memory.clone()).map_err(|error| not_a_state(&error))?)
+}
+
+fn add_all(packs: &Packs, names: Vec<PackName>) {
+    names.into_iter().for_each(|name| packs.add(name));
+}
+
+fn counted(count: u64, noun: &str) -> String {
+    if count == 1 {
+        format!("1 {noun}")
+    } else {
+        format!("{count} {noun}s")
+    }
+}

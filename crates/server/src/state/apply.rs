@@ -1,0 +1,247 @@
+//! Making the changes that records say, once they are permitted.
+//!
+//! Invariant: equal records in equal order make equal rows; nothing here is drawn, and no clock is read.
+
+use super::{After, Folded, Grant, Head, Line, LineKind, Open, Session, State, batch_digest, row};
+use tenure_core::Branch;
+use tenure_model::attr::{Attr, Kind, Xattrs};
+use tenure_model::batch::chain_start;
+use tenure_model::record::{FIRST_LENT_INO, Source};
+use tenure_model::{Batch, BranchId, Digest, Ino, InoRange, Record, SessionId, Timestamp};
+use tenure_store::pack::PackName;
+
+/// The first branch's number; checkpoints and later branches follow.
+const FIRST_LINE: BranchId = BranchId(1);
+/// Permissions of a drive's root directory.
+const ROOT_MODE: u32 = 0o755;
+
+impl State {
+    /// Makes the change that an accepted record says. `after` is what it makes of a branch, as `crate::decide` found.
+    pub(crate) fn apply(&mut self, record: &Record, after: After) {
+        match record {
+            Record::DriveCreated {
+                hash_key,
+                branch,
+                uid,
+                gid,
+                time,
+            } => {
+                self.begin(*hash_key, branch.as_str(), (*uid, *gid), *time);
+            }
+            Record::SessionOpened {
+                session,
+                who,
+                hosted,
+                time,
+            } => {
+                let row = Session {
+                    who: who.clone(),
+                    hosted: *hosted,
+                    opened: *time,
+                    inos: Vec::new(),
+                };
+                self.put(&row::session_key(*session), &row);
+            }
+            Record::SessionClosed { session } => self.remove(&row::session_key(*session)),
+            Record::Granted {
+                session,
+                branch,
+                inos,
+            } => {
+                let grant = Grant {
+                    session: *session,
+                    number: 0,
+                    digest: chain_start(*session, *branch, self.begun().next_ino),
+                };
+                self.put(&row::grant_key(*branch), &grant);
+                self.become_after(*branch, after);
+                self.lend_inos(*session, *inos);
+            }
+            Record::InosLent { session, count } => self.lend_inos(*session, *count),
+            Record::Returned { branch } => {
+                self.become_after(*branch, after);
+                self.remove(&row::grant_key(*branch));
+            }
+            Record::Batch(batch) => self.adopt(batch, batch_digest(batch), after),
+            Record::Forked { from, name, time } => self.fork(from, name.as_str(), *time),
+            Record::BranchDeleted { branch } => self.delete(*branch),
+            Record::CheckpointMade {
+                branch,
+                name,
+                message,
+                time,
+            } => {
+                let kind = LineKind::Checkpoint {
+                    message: message.clone(),
+                };
+                let from = Source::Branch(*branch);
+                self.derive(&from, name.as_str(), kind, *time);
+            }
+            Record::CheckpointDeleted { name } => {
+                let (id, _) = self.named(name.as_str()).expect("the record was permitted");
+                self.delete(id);
+            }
+        }
+    }
+
+    /// Takes a holder's branch as it is after a batch whose digest is `digest`.
+    pub(crate) fn adopt(&mut self, batch: &Batch, digest: Digest, after: After) {
+        self.become_after(batch.branch, after);
+        let grant = Grant {
+            session: batch.session,
+            number: batch.number,
+            digest,
+        };
+        self.put(&row::grant_key(batch.branch), &grant);
+    }
+
+    /// Notes where a fold has written the lines that are still what they were then, and forgets those that nobody
+    /// holds: they are loaded again when they are needed.
+    pub(crate) fn note_folded(&mut self, folded: &[Folded]) {
+        for one in folded {
+            if self
+                .open
+                .get(&one.line)
+                .is_none_or(|open| open.version != one.version)
+            {
+                continue;
+            }
+            self.put_root(one);
+            if self.grant(one.line).is_none() {
+                self.open.remove(&one.line);
+            }
+        }
+    }
+
+    /// Writes into the rows where a line's root is.
+    pub(crate) fn put_root(&mut self, folded: &Folded) {
+        let Some(mut line) = self.line(folded.line) else {
+            return;
+        };
+        if line.root != Some(folded.root) || line.totals != folded.totals {
+            line.root = Some(folded.root);
+            line.totals = folded.totals;
+            self.put(&row::line_key(folded.line), &line);
+        }
+    }
+
+    /// Writes into the rows which packs are sealed.
+    pub(crate) fn put_packs(&mut self, packs: &[PackName]) {
+        let known: Vec<PackName> = self.packs();
+        for pack in packs.iter().filter(|pack| known.binary_search(pack).is_err()) {
+            self.put(&row::pack_key(pack.number), &row::Pack { tag: pack.tag });
+        }
+    }
+
+    fn begin(&mut self, hash_key: [u8; 16], name: &str, owner: (u32, u32), time: Timestamp) {
+        let head = Head {
+            hash_key,
+            next_line: FIRST_LINE.next(),
+            next_ino: FIRST_LENT_INO,
+            made: time,
+        };
+        self.put(&row::head_key(), &head);
+        let branch = Branch::new(hash_key, root_attr(owner, time));
+        let line = Line {
+            name: name.to_owned(),
+            kind: LineKind::Branch,
+            from: String::new(),
+            made: time,
+            root: None,
+            totals: branch.totals(),
+        };
+        self.add_line(FIRST_LINE, &line, Some(branch));
+    }
+
+    fn fork(&mut self, from: &Source, name: &str, time: Timestamp) {
+        self.derive(from, name, LineKind::Branch, time);
+    }
+
+    fn derive(&mut self, from: &Source, name: &str, kind: LineKind, time: Timestamp) {
+        let (base, base_line) = self.source(from).expect("the record was permitted");
+        let branch = self.open.get(&base).map(|open| open.branch.clone());
+        let line = Line {
+            name: name.to_owned(),
+            kind,
+            from: format!("{} {}", base_line.kind.noun(), base_line.name),
+            made: time,
+            root: base_line.root,
+            totals: base_line.totals,
+        };
+        let mut head = self.begun();
+        let id = head.next_line;
+        head.next_line = id.next();
+        self.put(&row::head_key(), &head);
+        self.add_line(id, &line, branch);
+    }
+
+    fn add_line(&mut self, id: BranchId, line: &Line, branch: Option<Branch>) {
+        self.put(&row::line_key(id), line);
+        self.put(&row::name_key(&line.name), &id.0);
+        if let Some(branch) = branch {
+            self.changes += 1;
+            self.open.insert(
+                id,
+                Open {
+                    branch,
+                    version: self.changes,
+                },
+            );
+        }
+    }
+
+    fn delete(&mut self, id: BranchId) {
+        let line = self.line(id).expect("the record was permitted");
+        self.remove(&row::name_key(&line.name));
+        self.remove(&row::line_key(id));
+        self.open.remove(&id);
+    }
+
+    fn become_after(&mut self, id: BranchId, after: After) {
+        if let After::Branch(branch) = after {
+            self.changes += 1;
+            self.open.insert(
+                id,
+                Open {
+                    branch,
+                    version: self.changes,
+                },
+            );
+        }
+    }
+
+    fn lend_inos(&mut self, session: SessionId, count: u64) {
+        let mut head = self.begun();
+        let range = InoRange {
+            next: head.next_ino,
+            end: Ino(head.next_ino.0 + count),
+        };
+        head.next_ino = range.end;
+        self.put(&row::head_key(), &head);
+        let mut row = self.session(session).expect("the record was permitted");
+        match row.inos.last_mut() {
+            Some(last) if last.0.end == range.next => last.0.end = range.end,
+            Some(_) | None => row.inos.push(row::Lent(range)),
+        }
+        self.put(&row::session_key(session), &row);
+    }
+}
+
+fn root_attr((uid, gid): (u32, u32), time: Timestamp) -> Attr {
+    Attr {
+        kind: Kind::Directory,
+        mode: ROOT_MODE,
+        nlink: 2,
+        uid,
+        gid,
+        rdev: 0,
+        size: 0,
+        allocated: 0,
+        parent: Ino::ROOT,
+        xattrs: Xattrs::default(),
+        atime: time,
+        mtime: time,
+        ctime: time,
+        btime: time,
+    }
+}
