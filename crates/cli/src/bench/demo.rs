@@ -26,6 +26,9 @@ use super::{Places, interrupt};
 const DRIVE: &str = "demo";
 const ATTEMPTS: [&str; 3] = ["attempt-1", "attempt-2", "attempt-3"];
 const IDLE: Duration = Duration::from_secs(10);
+/// How often, and how long apart, it is asked whether the drive has come to rest.
+const SETTLE_TRIES: u32 = 20;
+const SETTLE: Duration = Duration::from_secs(2);
 const GIB: u64 = 1 << 30;
 
 /// Show the agent's day: work, crash, a new machine, forks
@@ -262,11 +265,25 @@ impl Story<'_> {
         self.progress
             .say(&format!("\n5. Nobody does anything for {} s", IDLE.as_secs()));
         fs::File::open(&machine.mount_point)?.sync_all()?;
-        let before = machine.program.status(&machine.mount_point)?.counters;
+        let asked = || -> Result<u64> {
+            Ok(machine
+                .program
+                .status(&machine.mount_point)?
+                .counters
+                .bucket_requests)
+        };
+        let mut before = asked()?;
+        // What was done last is still being put away for a moment.
+        for _ in 0..SETTLE_TRIES {
+            std::thread::sleep(SETTLE);
+            let now = asked()?;
+            if std::mem::replace(&mut before, now) == now {
+                break;
+            }
+        }
         std::thread::sleep(IDLE);
         interrupt::check()?;
-        let after = machine.program.status(&machine.mount_point)?.counters;
-        let requests = after.bucket_requests - before.bucket_requests;
+        let requests = asked()? - before;
         ensure!(
             requests == 0,
             "an idle drive made {requests} requests to its bucket"
