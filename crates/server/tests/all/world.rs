@@ -152,8 +152,9 @@ impl Holder {
         })
     }
 
-    fn load(&self, missing: &Missing) {
-        missing.supply(&self.drive.page(missing.at()).unwrap()).unwrap();
+    fn load(&self, missing: &Missing) -> Result<(), Error> {
+        missing.supply(&self.drive.page(missing.at())?).unwrap();
+        Ok(())
     }
 
     /// Asks the branch, loading what is missing.
@@ -161,20 +162,20 @@ impl Holder {
         loop {
             match question(&self.branch) {
                 Ok(answer) => return answer,
-                Err(missing) => self.load(&missing),
+                Err(missing) => self.load(&missing).unwrap(),
             }
         }
     }
 
-    pub(crate) fn change(&mut self, op: Op) {
+    pub(crate) fn try_change(&mut self, op: Op) -> Result<(), Error> {
         loop {
             match self.branch.decide(&op) {
                 Ok(decision) => {
                     self.branch.apply(decision);
                     op.write(&mut self.ops);
-                    return;
+                    return Ok(());
                 }
-                Err(Undecided::Missing(missing)) => self.load(&missing),
+                Err(Undecided::Missing(missing)) => self.load(&missing)?,
                 Err(Undecided::Refused(refusal)) => panic!("{op:?} is refused: {refusal}"),
             }
         }
@@ -189,6 +190,10 @@ impl Holder {
     }
 
     pub(crate) fn make(&mut self, parent: Ino, name: &str, kind: Kind) -> Ino {
+        self.try_make(parent, name, kind).unwrap()
+    }
+
+    pub(crate) fn try_make(&mut self, parent: Ino, name: &str, kind: Kind) -> Result<Ino, Error> {
         let ino = self.inos.take().unwrap();
         let node = NewNode {
             kind,
@@ -200,23 +205,27 @@ impl Holder {
             target: Box::new([]),
         };
         let (name, time) = (Name::parse(name.as_bytes()).unwrap(), self.tick());
-        self.change(Op::Create {
+        self.try_change(Op::Create {
             parent,
             name,
             ino,
             node,
             time,
-        });
-        ino
+        })?;
+        Ok(ino)
     }
 
     pub(crate) fn unlink(&mut self, name: &str) {
+        self.try_unlink(name).unwrap();
+    }
+
+    pub(crate) fn try_unlink(&mut self, name: &str) -> Result<(), Error> {
         let (name, time) = (Name::parse(name.as_bytes()).unwrap(), self.tick());
-        self.change(Op::Unlink {
+        self.try_change(Op::Unlink {
             parent: Ino::ROOT,
             name,
             time,
-        });
+        })
     }
 
     /// Writes bytes at the file's begin, as one chunk.
@@ -231,6 +240,10 @@ impl Holder {
     }
 
     pub(crate) fn write_placed(&mut self, ino: Ino, place: ChunkPlace) {
+        self.try_write_placed(ino, place).unwrap();
+    }
+
+    pub(crate) fn try_write_placed(&mut self, ino: Ino, place: ChunkPlace) -> Result<(), Error> {
         let extent = Extent::Chunk {
             at: place.at,
             start: 0,
@@ -238,12 +251,12 @@ impl Holder {
         };
         let (pieces, time) = (vec![Piece { offset: 0, extent }], Some(self.tick()));
         self.chunks.push(place);
-        self.change(Op::Write {
+        self.try_change(Op::Write {
             ino,
             pieces,
             size: 0,
             time,
-        });
+        })
     }
 
     pub(crate) fn file(&mut self, name: &str, bytes: &[u8]) -> Ino {
