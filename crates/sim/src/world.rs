@@ -17,7 +17,7 @@ use life::{Life, Settings};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use tenure_model::Digest;
+use tenure_model::{Clock, Digest, Ino, Timestamp};
 
 /// How a world is made.
 #[derive(Clone, Copy, Debug, Default)]
@@ -98,6 +98,8 @@ pub(crate) struct World {
     /// The branch that is held.
     held: String,
     history: History,
+    /// When files were changed last, as far as that is known: a crash may forget it.
+    touched: BTreeMap<Ino, Timestamp>,
     lines: BTreeMap<String, Line>,
     unknown: Option<Unknown>,
     /// Lines that were to be deleted, and may be.
@@ -162,6 +164,7 @@ impl World {
             life,
             held: "main".to_owned(),
             history: History::default(),
+            touched: BTreeMap::new(),
             lines: BTreeMap::new(),
             unknown: None,
             gone: BTreeMap::new(),
@@ -171,6 +174,11 @@ impl World {
         world.begin_history()?;
         world.plan_loss();
         Ok(world)
+    }
+
+    /// Notes that a file was changed now.
+    fn touch(&mut self, ino: Ino) {
+        self.touched.insert(ino, self.clock.now());
     }
 
     fn live(&mut self) -> Verdict<()> {

@@ -121,7 +121,7 @@ impl World {
         self.counts.crashes += 1;
         self.life.machine.turn_off();
         let memory = self.life.memory.copy();
-        self.recover(memory)
+        self.recover_from(memory)
     }
 
     /// The machine ends.
@@ -133,7 +133,7 @@ impl World {
     pub(super) fn recover_from_loss(&mut self) -> Verdict<()> {
         let memory = self.life.memory.clone();
         let memory = self.image(&memory);
-        self.recover(memory)
+        self.recover_from(memory)
     }
 
     /// Returns what a crash leaves: of the machine mostly, sometimes only of the process.
@@ -146,6 +146,12 @@ impl World {
         let seed = self.faults.next();
         self.trace.note(format_args!("the power fails"));
         memory.after_power_loss(seed)
+    }
+
+    /// Opens what a crash has left, and judges it.
+    fn recover_from(&mut self, memory: MemoryBucket) -> Verdict<()> {
+        self.touched.clear();
+        self.recover(memory)
     }
 
     /// Opens what is left, though that may fail and crash as well, and judges it.

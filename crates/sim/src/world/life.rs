@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tenure_client::Branch;
 use tenure_model::{BranchName, DriveName, Refusal};
-use tenure_server::{Beginning, Drive, JournalSizes};
+use tenure_server::{Beginning, Drive, JournalSizes, PackSizes};
 use tenure_store::MemoryBucket;
 use tenure_store::faulty::{Call, FaultyBucket, Plan};
 use tenure_wire::{Access, Error, Owner, Who};
@@ -24,6 +24,7 @@ pub(super) struct Settings {
     fold_bytes: u64,
     page_bytes_max: usize,
     journal_sizes: JournalSizes,
+    pack_sizes: PackSizes,
     stage_settle: u64,
     /// Whether the client shares pages with the drive.
     is_hosted: bool,
@@ -40,6 +41,11 @@ impl Settings {
                 first,
                 next: first * 2,
                 reserve: first / 2,
+            },
+            // Three buffers hold the largest chunk.
+            pack_sizes: PackSizes {
+                buffer_len: *random.pick(&[384 << 10, 1 << 20]),
+                pack_len: *random.pick(&[512 << 10, 4 << 20, 64 << 20]),
             },
             stage_settle: *random.pick(&[16 << 10, 256 << 10, 4 << 20]),
             // An owner that is told each op finds by itself what is put in wrongly.
@@ -104,6 +110,7 @@ fn drive_options(settings: &Settings, clock: &Arc<SimClock>, random: &mut Random
         fold_bytes: settings.fold_bytes,
         page_bytes_max: settings.page_bytes_max,
         journal_sizes: settings.journal_sizes,
+        pack_sizes: settings.pack_sizes,
         ..tenure_server::Options::new(clock.clone(), nonce, "box", 1)
     }
 }

@@ -191,6 +191,7 @@ impl World {
             let line = self.lines.remove(&name).expect("it was chosen from them");
             let left = std::mem::replace(&mut self.held, name);
             self.history = History::from(&line.state);
+            self.touched.clear();
             self.lines.insert(
                 left,
                 Line {

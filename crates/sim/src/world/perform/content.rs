@@ -18,6 +18,7 @@ impl World {
                 let written = branch.write(ino, offset, Bytes::from(bytes.clone()));
                 if self.done(written)?.is_some() {
                     self.history.write(ino, |content| content.write(offset, &bytes));
+                    self.touch(ino);
                 }
                 Ok(())
             }
@@ -59,6 +60,7 @@ impl World {
             return broken(format!("it was appended at {offset} instead of {size}"));
         }
         self.history.write(ino, |content| content.write(offset, bytes));
+        self.touch(ino);
         Ok(())
     }
 
@@ -88,7 +90,10 @@ impl World {
     ) -> Verdict<()> {
         match (outcome, expected) {
             (Ok(()), Ok(())) => match self.history.cut(ino, cut) {
-                Ok(()) => Ok(()),
+                Ok(()) => {
+                    self.touch(ino);
+                    Ok(())
+                }
                 Err(refusal) => broken(format!("it was done, and should be refused: {refusal}")),
             },
             (Ok(()), Err(expected)) => broken(format!("it was done, and should be refused: {expected}")),

@@ -88,7 +88,10 @@ impl World {
             owner: OWNER,
             target,
         };
-        self.changed(made, change).map(|_| ())
+        let ino = made.as_ref().ok().map(|(ino, _)| *ino);
+        self.changed(made, change)?;
+        ino.into_iter().for_each(|ino| self.touch(ino));
+        Ok(())
     }
 
     fn drop_orphan(&mut self, orphan: Option<Ino>) -> Verdict<()> {

@@ -32,6 +32,10 @@ impl World {
                 "inode {ino} says that it is {said:?} and is {expected:?}"
             ));
         }
+        let touched = self.touched.get(&ino).filter(|_| inode.kind == Kind::File);
+        if touched.is_some_and(|touched| *touched != attr.mtime) {
+            return broken(format!("inode {ino} says that it was changed at another time"));
+        }
         self.look_at_xattrs(ino)?;
         if inode.kind != Kind::Directory {
             return Ok(());
