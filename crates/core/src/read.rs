@@ -135,7 +135,9 @@ impl Branch {
         self.tree
             .scan(Bound::Included(&*from), Bound::Included(&*to), |key, value| {
                 // What is no extent is for `check` to tell.
-                if let (Some(Named::Extent(ino, offset)), Ok(extent)) = (Named::parse(key), Extent::parsed(value)) {
+                if let (Some(Named::Extent(ino, offset)), Ok(extent)) =
+                    (Named::parse(key), Extent::parsed(value))
+                {
                     visit(ino, offset, &extent);
                 }
                 ControlFlow::Continue(())

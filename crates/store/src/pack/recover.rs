@@ -85,7 +85,7 @@ pub(super) fn recover(
         disk.remove(&key)?;
         return Ok(nothing(missing));
     }
-    let body = found.into_body(number)?;
+    let body = found.into_body(number, &key)?;
     let sealed = Some(seal::finish(disk, drive, &*file, body)?);
     Ok(Recovered { sealed, missing })
 }
@@ -178,8 +178,25 @@ impl Found<'_> {
     }
 
     /// Reads what the body is now, so that its checksums are those of the bytes that are there.
-    fn into_body(self, number: PackNumber) -> Result<Body, Failure> {
+    fn into_body(self, number: PackNumber, key: &Key) -> Result<Body, Failure> {
         let len = self.end();
+        let checksums = self.checksums(len)?;
+        // Bytes between chunks have no digest: a read that went wrong would stay as their checksum for ever.
+        if self.checksums(len)? != checksums {
+            return Err(Failure::Corrupt(format!(
+                "{key}: reading it twice gives other bytes"
+            )));
+        }
+        Ok(Body {
+            number,
+            len,
+            entries: self.entries.into_values().collect(),
+            checksums,
+        })
+    }
+
+    /// Returns the checksums of the body as it is read now.
+    fn checksums(&self, len: u64) -> Result<Vec<u32>, Failure> {
         let mut sums = Vec::new();
         let mut bytes = vec![0; READ_LEN];
         let mut at = 0;
@@ -189,12 +206,7 @@ impl Found<'_> {
             sums.extend(checksums(&bytes[..part]));
             at += part as u64;
         }
-        Ok(Body {
-            number,
-            len,
-            entries: self.entries.into_values().collect(),
-            checksums: sums,
-        })
+        Ok(sums)
     }
 }
 
