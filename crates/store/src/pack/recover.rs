@@ -116,14 +116,19 @@ impl Found<'_> {
                 continue;
             }
             bytes.resize(place.len as usize, 0);
-            self.file.read_at(place.offset, &mut bytes)?;
-            if place.len > 0 && Digest::of(&bytes) == place.at.digest {
+            // What is not there is lost for ever once the pack is sealed: a read that only went wrong must not decide.
+            if self.holds(place, &mut bytes)? || self.holds(place, &mut bytes)? {
                 self.take(place, place.offset);
             } else {
                 lacking.push(place);
             }
         }
         Ok(lacking)
+    }
+
+    fn holds(&self, place: &ChunkPlace, bytes: &mut [u8]) -> Result<bool, Failure> {
+        self.file.read_at(place.offset, bytes)?;
+        Ok(place.len > 0 && Digest::of(bytes) == place.at.digest)
     }
 
     fn take(&mut self, place: &ChunkPlace, offset: u64) {

@@ -174,6 +174,25 @@ fn recovery_can_be_cut_off_at_any_call_and_done_again() {
 }
 
 #[test]
+fn a_read_that_goes_wrong_during_a_recovery_does_not_stay_wrong() {
+    let memory = MemoryBucket::new();
+    let run = fill(
+        &memory,
+        Plan::none().at(fill(&MemoryBucket::new(), Plan::none()).calls - 5, Fault::Halt),
+    );
+    let (carried, flushed) = (run.content.carried(), &run.content.places()[..run.flushed]);
+    for (call, places) in (0..40).flat_map(|call| [(call, &carried[..]), (call, flushed)]) {
+        let left = Arc::new(memory.copy());
+        let plan = Plan::none().at(call, Fault::WrongBody);
+        let bucket = Arc::new(FaultyBucket::new(left.clone(), plan));
+        // It may fail; then the next recovery has to find everything.
+        drop(recover(bucket, places));
+        let packs = recover(left, places).unwrap();
+        packs.verify(number(1)).unwrap();
+    }
+}
+
+#[test]
 fn bytes_that_the_journal_carries_make_up_for_what_the_pack_lacks() {
     let memory = MemoryBucket::new();
     let packs = Packs::with_sizes(
