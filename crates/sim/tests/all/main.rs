@@ -1,4 +1,5 @@
 //! The tests of this crate, in one binary.
 
 mod model;
+mod scenarios;
 mod worlds;
