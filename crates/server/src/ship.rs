@@ -60,7 +60,7 @@ impl Inner {
                 .map_err(|failure| self.health.before_anything(failure.into()))?;
         }
         if any_filled {
-            self.work_on_full_packs()?;
+            self.work_on_full_packs();
         }
         Ok(places)
     }

@@ -113,13 +113,12 @@ impl Inner {
         }
     }
 
-    /// Has full packs sealed: by the worker, or at once where there is none.
-    pub(crate) fn work_on_full_packs(&self) -> Result<(), Error> {
-        match self.options.threads {
-            Threads::Started => self.work.ask(|todo| todo.seal = true),
-            Threads::None => self.filling.seal_full()?,
-        }
-        Ok(())
+    /// Has full packs sealed. Those that cannot be sealed now are tried again with the next one.
+    pub(crate) fn work_on_full_packs(&self) {
+        self.work_on(Todo {
+            seal: true,
+            ..Todo::default()
+        });
     }
 
     /// Has a long journal folded, and pages evicted when they are too many.
@@ -150,6 +149,7 @@ impl Inner {
         }
         match self.options.threads {
             Threads::Started => self.work.ask(|asked| {
+                asked.seal |= todo.seal;
                 asked.fold |= todo.fold;
                 asked.evict |= todo.evict;
             }),
