@@ -46,7 +46,12 @@ impl Trails {
         let trail = match open.entry(pack) {
             Entry::Occupied(trail) => trail.into_mut(),
             Entry::Vacant(place) => {
-                let file = disk.create(&key(&self.drive, pack))?;
+                let key = key(&self.drive, pack);
+                // One is there when it was created and nobody heard so.
+                let file = match disk.open(&key)? {
+                    Some(file) => file,
+                    None => disk.create(&key)?,
+                };
                 place.insert(Trail {
                     file,
                     len: 0,
