@@ -104,6 +104,7 @@ impl Inner {
     fn fold_rows(&self, state: &mut State, folded: &[Folded]) -> Result<(Address, Vec<PackName>), Error> {
         folded.iter().for_each(|one| state.put_root(one));
         state.put_packs(&self.packs.table());
+        state.put_recent();
         let root = state.rows().fold(&mut |page| self.filling.put_page(page))?;
         self.filling.seal_pages()?;
         let mut seen = SeenPacks::default();

@@ -1,14 +1,20 @@
 //! Lending: a branch whole to one session, or what a branch or checkpoint is now to anybody.
 //!
-//! Invariant: a grant and the inode numbers with it are durable before they are given out.
+//! Invariant: a grant and the inode numbers with it are durable before they are given out. A grant that is asked for
+//! again is the same grant, with the same numbers, as long as nothing was shipped under it.
 
 use crate::drive::Inner;
 use crate::order::Live;
 use crate::state::permit::because;
-use crate::state::{Line, LineKind};
+use crate::state::{Grant, Line, LineKind};
 use tenure_core::Branch;
+use tenure_model::batch::chain_start;
 use tenure_model::{BranchId, Ino, InoRange, Record, Refusal, SessionId, limits};
 use tenure_wire::{Access, Error, Lent, Shared};
+
+/// Ranges among which the one that came with a grant is looked for. A session that has shipped nothing under it has not
+/// been lent more.
+const LENT_MAX: usize = 1024;
 
 impl Inner {
     pub(crate) fn lend(&self, session: SessionId, name: &str, access: Access) -> Result<Lent<Branch>, Error> {
@@ -28,24 +34,41 @@ impl Inner {
             Ok(id)
         })?;
         self.end_silent_holder(session, id)?;
-        let inos = self.accept(|live| {
-            let inos = live.next_inos();
-            // A holder that asks again has lost its connection, not its grant.
-            let record = if live.state.grant(id).is_some_and(|grant| grant.session == session) {
-                Record::InosLent {
-                    session,
-                    count: limits::INO_RANGE_LEN,
-                }
-            } else {
-                Record::Granted {
-                    session,
-                    branch: id,
-                    inos: limits::INO_RANGE_LEN,
-                }
-            };
-            Ok((record, inos))
-        })?;
+        let inos = match self.granted_before(session, id)? {
+            Some(inos) => inos,
+            None => self.grant(session, id)?,
+        };
         self.lent(session, id, Some(id), inos)
+    }
+
+    fn grant(&self, session: SessionId, branch: BranchId) -> Result<InoRange, Error> {
+        let granted = self.accept(|live| {
+            let record = Record::Granted {
+                session,
+                branch,
+                inos: limits::INO_RANGE_LEN,
+            };
+            Ok((record, live.next_inos()))
+        });
+        match granted {
+            // The same request may have come twice, over two connections.
+            Err(refused @ Error::Refused(Refusal::Held { .. })) => {
+                self.granted_before(session, branch)?.ok_or(refused)
+            }
+            granted => granted,
+        }
+    }
+
+    /// Returns what was lent with the grant that the session has already: it asks again because it has not heard so.
+    fn granted_before(&self, session: SessionId, branch: BranchId) -> Result<Option<InoRange>, Error> {
+        let inos = self.with(|live| match live.state.grant(branch) {
+            Some(grant) if grant.session == session => live.lent_with(&grant, branch).map(Some),
+            Some(_) | None => Ok(None),
+        })?;
+        if inos.is_some() {
+            self.settle_all()?;
+        }
+        Ok(inos)
     }
 
     fn lend_read(&self, session: SessionId, name: &str) -> Result<Lent<Branch>, Error> {
@@ -161,16 +184,38 @@ impl Live {
         })
     }
 
+    /// Returns the numbers that were lent with a grant: those with which its chain of batches begins.
+    fn lent_with(&mut self, grant: &Grant, branch: BranchId) -> Result<InoRange, Error> {
+        if grant.number > 0 {
+            return Err(
+                because("this session holds the branch and has changed it; it cannot begin again").into(),
+            );
+        }
+        let row = self.known(grant.session)?;
+        let firsts = row.inos.iter().rev().flat_map(|lent| {
+            let count = (lent.0.end.0 - lent.0.next.0) / limits::INO_RANGE_LEN;
+            (0..count)
+                .rev()
+                .map(|before| lent.0.next.0 + before * limits::INO_RANGE_LEN)
+        });
+        firsts
+            .take(LENT_MAX)
+            .map(Ino)
+            .find(|first| chain_start(grant.session, branch, *first) == grant.digest)
+            .map(range_from)
+            .ok_or_else(|| because("this session holds the branch under a grant that it must know").into())
+    }
+
     /// Returns the numbers that the next record to lend some lends.
     fn next_inos(&self) -> InoRange {
-        let next = self
-            .state
-            .head()
-            .expect("a drive that is served has begun")
-            .next_ino;
-        InoRange {
-            next,
-            end: Ino(next.0 + limits::INO_RANGE_LEN),
-        }
+        let head = self.state.head();
+        range_from(head.expect("a drive that is served has begun").next_ino)
+    }
+}
+
+fn range_from(next: Ino) -> InoRange {
+    InoRange {
+        next,
+        end: Ino(next.0 + limits::INO_RANGE_LEN),
     }
 }

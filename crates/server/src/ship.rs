@@ -7,6 +7,7 @@ use crate::drive::Inner;
 use crate::order::Room;
 use crate::session::epoch_of;
 use crate::state::{After, Session, State, batch_digest};
+use parking_lot::Mutex;
 use std::sync::Arc;
 use tenure_core::Branch;
 use tenure_journal::Journal;
@@ -25,7 +26,7 @@ const SMALL_LEN_MAX: usize = 64 << 10;
 enum Turn {
     /// It follows the last one: look at it and order it.
     Next(Session, Branch),
-    /// It is the last one, which was accepted before: its holder has not heard so.
+    /// It was accepted before, as one of the latest: its holder has not heard so.
     Again,
 }
 
@@ -82,10 +83,7 @@ impl Inner {
     fn turn_of(&self, batch: &Batch, digest: Digest) -> Result<Turn, Error> {
         self.with(|live| {
             let session = live.known(batch.session)?;
-            let is_last = |grant: crate::state::Grant| {
-                (grant.session, grant.number, grant.digest) == (batch.session, batch.number, digest)
-            };
-            if live.state.grant(batch.branch).is_some_and(is_last) {
+            if live.state.was_accepted(batch, digest) {
                 return Ok(Turn::Again);
             }
             self.may_ship(&live.state, batch)?;
@@ -158,25 +156,33 @@ impl Inner {
             bytes,
             after,
         } = prepared;
-        let mut done = Some(done);
+        // It is told by the journal when the batch is durable, or here when that must wait.
+        let done = Arc::new(Mutex::new(Some(done)));
+        let waiting = done.clone();
+        let tell = move |told: Result<(), Error>| {
+            waiting
+                .lock()
+                .take()
+                .into_iter()
+                .for_each(|done| done(told.clone()))
+        };
+        let told = tell.clone();
         let ordered = self.with(|live| {
             self.may_ship(&live.state, &batch)?;
-            let told = done.take().expect("it is asked once");
-            let seq = self.enqueue(live, (bytes, room), told).map_err(|(error, told)| {
-                done = Some(told);
-                error
-            })?;
+            let seq = self
+                .enqueue(live, (bytes, room), Box::new(told))
+                .map_err(|(error, _)| error)?;
             live.state.adopt(&batch, digest, after);
             Ok(seq)
         });
-        match (ordered, done) {
-            (Err(error), Some(done)) => done(Err(error)),
-            // Who waits for the batch is told by the journal, whatever becomes of it.
-            (ordered, _) => {
-                let last = ordered.unwrap_or_else(|_| journal.last());
-                let _ = self.commit_through(&journal, last);
+        match ordered {
+            Ok(seq) => {
+                if let Err(error) = self.commit_through(&journal, seq) {
+                    tell(Err(error));
+                }
                 self.work_after_batch();
             }
+            Err(error) => tell(Err(error)),
         }
     }
 
@@ -192,7 +198,7 @@ impl Inner {
     }
 
     /// Returns when everything that was accepted is durable.
-    fn settle_all(&self) -> Result<(), Error> {
+    pub(crate) fn settle_all(&self) -> Result<(), Error> {
         let journal = self.with(|live| live.journal().cloned())?;
         self.commit_through(&journal, journal.last())
     }

@@ -9,6 +9,7 @@
 
 mod apply;
 pub(crate) mod permit;
+mod recent;
 mod row;
 
 use row::{GRANTS, LINES, NAMES, PACKS, SESSIONS, number_of};
@@ -29,6 +30,7 @@ pub(crate) struct State {
     open: BTreeMap<BranchId, Open>,
     memory: Memory,
     changes: u64,
+    recent: recent::OfBranches,
 }
 
 /// A branch in memory.
@@ -56,6 +58,7 @@ impl State {
             open: BTreeMap::new(),
             memory,
             changes: 0,
+            recent: BTreeMap::new(),
         }
     }
 
@@ -73,11 +76,12 @@ impl State {
         rows.scan(Bound::Unbounded, Bound::Unbounded, look)
             .expect(ROWS_ARE_LOADED);
         looked_at?;
-        let state = Self {
+        let mut state = Self {
             rows,
             open: BTreeMap::new(),
             memory,
             changes: 0,
+            recent: BTreeMap::new(),
         };
         if state.head().is_none() {
             return Err(malformed("state: it has no head"));
@@ -86,6 +90,7 @@ impl State {
         if names.iter().any(|(_, id)| state.line(BranchId(*id)).is_none()) {
             return Err(malformed("state: a name stands for nothing"));
         }
+        state.take_recent();
         Ok(state)
     }
 

@@ -191,10 +191,11 @@ pub trait Owner<B>: Send + Sync {
     /// Ends a session and takes back what it holds.
     fn close(&self, session: SessionId) -> Result<(), Error>;
 
-    /// Lends a branch whole, or shows a branch or checkpoint as it is now; durable before it returns.
+    /// Lends a branch whole, or shows a branch or checkpoint as it is now; durable before it returns. A session that asks
+    /// again for what it holds, and has shipped nothing yet, gets the same numbers again.
     fn lend(&self, session: SessionId, name: &str, access: Access) -> Result<Lent<B>, Error>;
 
-    /// Lends more inode numbers.
+    /// Lends more inode numbers. Asked twice it lends twice: numbers that nobody has heard of are never used.
     fn lend_inos(&self, session: SessionId) -> Result<InoRange, Error>;
 
     /// Takes a lent branch back. Everything that was shipped is kept.
@@ -203,7 +204,8 @@ pub trait Owner<B>: Send + Sync {
     /// Gives chunks their places in a pack. They become durable with the batch that names them, or before.
     fn place(&self, session: SessionId, chunks: &[Chunk<'_>]) -> Result<Vec<Placed>, Error>;
 
-    /// Accepts a batch and makes it durable, its chunks first. A holder in this process passes the branch as it is
+    /// Accepts a batch and makes it durable, its chunks first. One of the latest batches that comes again is told again
+    /// that it is durable. A holder in this process passes the branch as it is
     /// after the batch, and the owner takes it as it is; for any other it decides each op again.
     fn ship(&self, batch: Batch, after: Option<B>, done: Done<Shipped>);
 

@@ -54,6 +54,7 @@ impl State {
                     digest: chain_start(*session, *branch, self.begun().next_ino),
                 };
                 self.put(&row::grant_key(*branch), &grant);
+                self.recent.remove(branch);
                 self.become_after(*branch, after);
                 self.lend_inos(*session, *inos);
             }
@@ -61,6 +62,7 @@ impl State {
             Record::Returned { branch } => {
                 self.become_after(*branch, after);
                 self.remove(&row::grant_key(*branch));
+                self.recent.remove(branch);
             }
             Record::Batch(batch) => self.adopt(batch, batch_digest(batch), after),
             Record::Forked { from, name, time } => self.fork(from, name.as_str(), *time),
@@ -93,6 +95,7 @@ impl State {
             digest,
         };
         self.put(&row::grant_key(batch.branch), &grant);
+        self.remember(batch.branch, batch.number, digest);
     }
 
     /// Notes where a fold has written the lines that are still what they were then, and forgets those that nobody

@@ -10,6 +10,7 @@ mod fold;
 mod fork;
 mod history;
 mod killed;
+mod repeats;
 mod room;
 mod scenario;
 mod session;

@@ -123,18 +123,6 @@ fn a_session_of_another_process_outlives_the_owner_until_it_is_silent_for_too_lo
 }
 
 #[test]
-fn a_holder_that_asks_again_keeps_its_branch() {
-    let drive = create(&MemoryBucket::new());
-    let mut holder = Holder::remote(&drive, "main");
-    holder.make(Ino::ROOT, "file", Kind::File);
-    holder.ship();
-    let lent = drive.lend(holder.session, "main", Access::Exclusive).unwrap();
-    assert!(lent.inos.next >= holder.inos.end);
-    holder.make(Ino::ROOT, "another", Kind::File);
-    holder.ship();
-}
-
-#[test]
 fn the_lock_tells_other_processes_where_the_owner_is() {
     let folder = tempfile::tempdir().unwrap();
     let bucket = FolderBucket::create(folder.path()).unwrap();

@@ -75,9 +75,9 @@ pub(crate) fn outcome(request: &Request<'_>) -> Result<Response<'static>, Error>
                 .collect(),
         ),
         Request::Close(_) => Response::Done,
+        Request::Lend { .. } => Response::Lent(crate::samples::lent()),
         Request::Fork { .. } | Request::Control { .. } => panic!("it must not come here: {request:?}"),
         Request::Renew(_)
-        | Request::Lend { .. }
         | Request::LendInos(_)
         | Request::GiveBack { .. }
         | Request::Page(_)

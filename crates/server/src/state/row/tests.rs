@@ -105,6 +105,8 @@ fn rows_are_written_as_ever() {
         tag: [1, 2, 3, 4, 5, 6, 7, 8],
     };
     golden("pack", &pack_key(PackNumber(1 << 24 | 2)), &pack);
+    let recent = super::super::recent::Recent::of(300, [digest(0x30), digest(0x40)]);
+    golden("recent", &recent_key(BranchId(1)), &recent);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! An owner in another process, as a client here calls it.
 //!
 //! Each call travels as a message. When the owner ends, calls that may be made twice are made again to the next one: a
-//! repeated batch is recognised by its number and digest. Calls that may not are answered with a failure that says
-//! whether they may have been done. Invariant: an answer of another kind than the call's is never taken for its answer.
+//! repeated batch is recognised by its number and digest, a repeated grant by its session. Calls that may not are answered
+//! with a failure that says whether they may have been done. Invariant: an answer of another kind than the call's is never taken for its answer.
 
 use super::lane::{Again, Lane, Lost, Purpose, REPEATS_MAX, Reply};
 use super::patience::{Dial, Patience};
@@ -291,11 +291,7 @@ impl<B> Owner<B> for Connection {
             name,
             access,
         };
-        match access {
-            // A grant begins a chain of batches; a second one would not begin where the first did.
-            Access::Exclusive => self.once(&request, lent, self.patience.reply_max),
-            Access::Read => self.call(&self.order, request, lent),
-        }
+        self.call(&self.order, request, lent)
     }
 
     fn lend_inos(&self, session: SessionId) -> Result<InoRange, Error> {
