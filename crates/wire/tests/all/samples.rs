@@ -164,9 +164,9 @@ pub(crate) fn requests() -> Vec<(&'static str, Request<'static>)> {
     ]
 }
 
-/// One response of each kind.
-pub(crate) fn responses() -> Vec<(&'static str, Response<'static>)> {
-    let lent = Lent::<Infallible> {
+/// A branch that is lent whole.
+pub(crate) fn lent() -> Lent<Infallible> {
+    Lent {
         branch: Some(BranchId(1)),
         hash_key: [3; 16],
         inos: InoRange {
@@ -178,11 +178,15 @@ pub(crate) fn responses() -> Vec<(&'static str, Response<'static>)> {
             inodes: 12,
             bytes: 3456,
         },
-    };
+    }
+}
+
+/// One response of each kind.
+pub(crate) fn responses() -> Vec<(&'static str, Response<'static>)> {
     vec![
         ("done", Response::Done),
         ("opened", Response::Opened(opened())),
-        ("lent", Response::Lent(lent)),
+        ("lent", Response::Lent(lent())),
         (
             "inos",
             Response::Inos(InoRange {
