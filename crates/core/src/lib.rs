@@ -16,6 +16,7 @@ mod read;
 pub mod tree;
 
 pub use branch::{Branch, Decision, Outcome, Totals, Undecided};
+pub use content::frayed::{Frayed, Search};
 pub use cookie::NameHash;
 pub use read::{DirEntry, Seek};
 pub use tree::{Missing, Tree};

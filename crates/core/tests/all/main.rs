@@ -2,6 +2,7 @@
 
 mod decisions;
 mod faults;
+mod frayed;
 mod histories;
 mod limits;
 mod records;
