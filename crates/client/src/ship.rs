@@ -1,7 +1,8 @@
 //! Shipping: the log is cut into batches, and syncs are answered when their batch is durable.
 //!
 //! Invariant: one batch is on its way at a time; the next one carries everything that came meanwhile, so concurrent
-//! syncs share a batch. A sync that is acknowledged covers every change that returned before the sync was asked.
+//! syncs share a batch. A sync that is acknowledged covers every change that returned before the sync was asked. A batch
+//! that the owner has accepted and cannot make durable yet is kept as it is and shipped again, before any other.
 
 use crate::branch::{Branch, Inner, Threads, Unsynced};
 use crate::log::Log;
@@ -24,7 +25,12 @@ const CHASES_MAX: usize = 64;
 pub(crate) struct Shipping {
     number: u64,
     previous: Digest,
+    /// The batch that was accepted and is not durable yet.
+    accepted: Option<Cut>,
 }
+
+/// What becomes a batch: the log, and the branch as it is with it.
+type Cut = (Log, tenure_core::Branch);
 
 impl Shipping {
     /// Returns what is known before the first batch under a grant.
@@ -32,6 +38,7 @@ impl Shipping {
         Shipping {
             number: 0,
             previous: chain_start,
+            accepted: None,
         }
     }
 }
@@ -242,7 +249,10 @@ impl Inner {
 
     /// Ships what the waiters want, and tells them.
     fn serve(&self, waiters: Vec<Waiter>) {
-        let synced = self.settle_for(&waiters).and_then(|()| self.ship());
+        let synced = self
+            .check_broken()
+            .and_then(|()| self.settle_for(&waiters))
+            .and_then(|()| self.ship());
         if let Err(error) = &synced {
             self.note_failure(error);
         }
@@ -265,11 +275,39 @@ impl Inner {
         })
     }
 
+    /// Fails when this branch accepts nothing more: what it had not shipped then is lost, and never durable.
+    fn check_broken(&self) -> Result<(), Error> {
+        match &self.state.read().broken {
+            None | Some(Error::Refused(Refusal::ReadOnly)) => Ok(()),
+            Some(error) => Err(error.clone()),
+        }
+    }
+
     fn ship(&self) -> Result<(), Error> {
         let mut shipping = self.shipping.lock();
-        let Some((log, after)) = self.cut()? else {
+        if let Some(accepted) = shipping.accepted.take() {
+            let shipped = self.ship_cut(&mut shipping, &accepted);
+            shipping.accepted = shipped.is_err().then_some(accepted);
+            shipped?;
+            self.waiting.wants.lock().in_flight = InFlight::default();
+        }
+        let Some(cut) = self.cut()? else {
             return Ok(());
         };
+        let shipped = self.ship_cut(&mut shipping, &cut);
+        match &shipped {
+            Err(error) if is_accepted(error) => {
+                shipping.accepted = Some(cut);
+                return shipped;
+            }
+            Err(error) if is_not_done(error) => self.state.write().log.restore(cut.0),
+            Ok(()) | Err(_) => {}
+        }
+        self.waiting.wants.lock().in_flight = InFlight::default();
+        shipped
+    }
+
+    fn ship_cut(&self, shipping: &mut Shipping, (log, after): &Cut) -> Result<(), Error> {
         let batch = Batch {
             session: self.opened.session,
             branch: self.id.ok_or(Refusal::ReadOnly)?,
@@ -286,30 +324,20 @@ impl Inner {
         let (send, receive) = mpsc::sync_channel(1);
         self.owner.ship(
             batch,
-            Some(after),
+            Some(after.clone()),
             Box::new(move |shipped| drop(send.send(shipped))),
         );
         let shipped = receive
             .recv()
             .unwrap_or_else(|_| Err(Failure::Unknown("the owner has ended".into()).into()));
-        self.waiting.wants.lock().in_flight = InFlight::default();
-        match shipped {
-            Ok(Shipped { digest }) => {
-                shipping.number += 1;
-                shipping.previous = digest;
-                Ok(())
-            }
-            Err(error) => {
-                if is_not_done(&error) {
-                    self.state.write().log.restore(log);
-                }
-                Err(error)
-            }
-        }
+        let Shipped { digest } = shipped?;
+        shipping.number += 1;
+        shipping.previous = digest;
+        Ok(())
     }
 
     /// Takes the log and the branch as it is with it, once no name in it precedes its bytes.
-    fn cut(&self) -> Result<Option<(Log, tenure_core::Branch)>, Error> {
+    fn cut(&self) -> Result<Option<Cut>, Error> {
         for chase in 0.. {
             let mut state = self.state.write();
             let staged = |ino: &Ino| state.stage.file(*ino).is_some();
@@ -328,7 +356,7 @@ impl Inner {
 
     fn note_failure(&self, error: &Error) {
         match error {
-            error if is_not_done(error) => {
+            error if is_not_done(error) || is_accepted(error) => {
                 // They are tried again with the next look, or when somebody syncs.
                 tracing::warn!(%error, "changes wait for the bucket");
                 self.waiting.changed();
@@ -336,6 +364,11 @@ impl Inner {
             error => self.break_down(error.clone()),
         }
     }
+}
+
+/// Tells whether a batch is in the owner's order, and not durable yet.
+fn is_accepted(error: &Error) -> bool {
+    matches!(error, Error::Failed(Failure::Waits(_)))
 }
 
 /// Tells whether a failed call certainly changed nothing, so that it may be made again.

@@ -179,6 +179,11 @@ impl Room {
         self.ready.pop_front()
     }
 
+    /// Puts back a segment that could not be taken into use; plan anew then.
+    pub(crate) fn restore(&mut self, segment: Prepared) {
+        self.ready.push_front(segment);
+    }
+
     /// Plans anew: so much is left in the segment in use, of how much, and these records wait.
     pub(crate) fn plan(&mut self, free: u64, whole: u64, waiting: impl Iterator<Item = usize>) {
         let ahead = 0;

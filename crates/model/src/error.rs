@@ -109,6 +109,9 @@ pub enum Failure {
     /// It may have happened; reading back or a receipt tells.
     #[error("it is unknown whether it happened: {0}")]
     Unknown(String),
+    /// It was accepted and has its place in the order, but is not durable yet; that is tried again.
+    #[error("it was accepted and is not durable yet: {0}")]
+    Waits(String),
     /// There is no space left; nothing happened.
     #[error("no space left: {0}")]
     NoSpace(String),
@@ -126,7 +129,7 @@ impl Failure {
         match self {
             Failure::NoSpace(_) => 28,
             Failure::Fenced(_) => 116,
-            Failure::DidNotHappen(_) | Failure::Unknown(_) | Failure::Corrupt(_) => 5,
+            Failure::DidNotHappen(_) | Failure::Unknown(_) | Failure::Waits(_) | Failure::Corrupt(_) => 5,
         }
     }
 }

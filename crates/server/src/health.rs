@@ -10,10 +10,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tenure_model::{Epoch, Failure};
 use tenure_wire::Error;
 
+/// What waits when the journal cannot be written.
+const ACCEPTED: &str = "accepted";
+
 /// How a drive's owner is.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     has_stopped: AtomicBool,
+    /// Whether what was accepted waits to become durable.
+    waits: AtomicBool,
     stopped: Mutex<Option<Failure>>,
     trouble: Mutex<BTreeMap<&'static str, String>>,
 }
@@ -35,11 +40,13 @@ impl Health {
         let after = "nothing that was acknowledged is lost; end this process and open the drive again";
         self.stop(match failure {
             Failure::Fenced(why) => Failure::Fenced(why.clone()),
-            Failure::DidNotHappen(_) | Failure::Unknown(_) | Failure::NoSpace(_) | Failure::Corrupt(_) => {
-                Failure::Unknown(format!(
-                    "the drive has stopped, because {what} failed: {failure}; {after}"
-                ))
-            }
+            Failure::DidNotHappen(_)
+            | Failure::Unknown(_)
+            | Failure::Waits(_)
+            | Failure::NoSpace(_)
+            | Failure::Corrupt(_) => Failure::Unknown(format!(
+                "the drive has stopped, because {what} failed: {failure}; {after}"
+            )),
         });
     }
 
@@ -51,6 +58,20 @@ impl Health {
                 Failure::DidNotHappen(why).into()
             }
             error @ (Error::Refused(_) | Error::Failed(_)) => error,
+        }
+    }
+
+    /// Notes that what was accepted cannot be made durable now, and returns what who waits for it is told.
+    pub(crate) fn wait(&self, failure: &Failure) -> Failure {
+        self.waits.store(true, Ordering::Relaxed);
+        self.note(ACCEPTED, Some(format!("what was accepted waits: {failure}")));
+        Failure::Waits(failure.to_string())
+    }
+
+    /// Notes that something became durable.
+    pub(crate) fn go_on(&self) {
+        if self.waits.load(Ordering::Relaxed) && self.waits.swap(false, Ordering::Relaxed) {
+            self.note(ACCEPTED, None);
         }
     }
 

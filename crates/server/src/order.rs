@@ -2,7 +2,8 @@
 //! durable later.
 //!
 //! Invariant: the order in memory is the order in the journal, because both happen under the state's lock. A record that
-//! was accepted and cannot be made durable stops the drive.
+//! was accepted and cannot be made durable now waits in its place, and nobody is told that anything behind it is durable;
+//! one that never can be stops the drive.
 
 use crate::decide;
 use crate::decide::touched;
@@ -141,12 +142,19 @@ impl Inner {
         Ok(seq)
     }
 
-    /// Returns when everything up to `seq` is durable.
+    /// Returns when everything up to `seq` is durable. What could not be written is tried again by the next call.
     pub(crate) fn commit_through(&self, journal: &Journal, seq: Seq) -> Result<(), Error> {
-        journal.commit_through(seq).map_err(|failure| {
-            self.health.stop_after("its journal", &failure);
-            self.health.check().expect_err("it has just stopped")
-        })
+        match journal.commit_through(seq) {
+            Ok(()) => {
+                self.health.go_on();
+                Ok(())
+            }
+            Err(failure) if journal.has_stopped() => {
+                self.health.stop_after("its journal", &failure);
+                Err(self.health.check().expect_err("it has just stopped"))
+            }
+            Err(failure) => Err(self.health.wait(&failure).into()),
+        }
     }
 
     /// Accepts a record that `make` draws up from the state, and returns once it is durable. `make` also returns what

@@ -1,4 +1,7 @@
 //! Committing: what waits is written as one group, made durable with one wait for the disk, and told.
+//!
+//! Invariant: a group whose write failed is written again as it was, at its place, before anything behind it. So whatever
+//! the failed write has left there, it is part of the order, and becomes durable or is found by the next owner.
 
 use super::order::{Order, Queue, Waiting};
 use crate::chain::Position;
@@ -25,6 +28,8 @@ pub(super) struct Writer {
     at: Position,
     segment: Option<Current>,
     memory: Option<Aligned>,
+    /// Records of the group whose write failed: the next one is the same.
+    failed_group: Option<usize>,
 }
 
 struct Current {
@@ -36,20 +41,34 @@ struct Current {
     next: u64,
 }
 
+/// Why the next segment is not in use.
+enum Unchanged {
+    /// It can be tried again.
+    Yet(Failure),
+    /// It may have got its name; nobody can go on before somebody has looked.
+    Unknown(Failure),
+}
+
 /// Makes sure that a committer that panics leaves a journal that has stopped, not one that hangs.
 struct Committing<'a>(&'a Order);
 
 impl Order {
     /// Returns when every record up to `seq` is durable. The caller's own thread commits when nobody does,
     /// and then runs the callbacks of what it committed: hold no lock that they take.
+    ///
+    /// A failure leaves them waiting in their order, unless the journal has stopped: ask again to have it tried again.
     pub fn commit_through(&self, seq: Seq) -> Result<(), Failure> {
         let mut queue = self.queue.lock();
         let seq = seq.min(queue.last);
+        let failures = queue.failures;
         loop {
             if queue.durable.seq >= seq {
                 return Ok(());
             }
             if let (Some(failure), false) = (&queue.stopped, queue.committing) {
+                return Err(failure.clone());
+            }
+            if let Some(failure) = queue.failed.as_ref().filter(|_| queue.failures > failures) {
                 return Err(failure.clone());
             }
             if queue.committing || queue.waiting.is_empty() {
@@ -73,16 +92,18 @@ impl Order {
         }
     }
 
-    /// Commits group after group, until `seq` is durable or nothing waits. The caller has set `committing`.
+    /// Commits group after group, until `seq` is durable, nothing waits, or a write fails. The caller has set
+    /// `committing`.
     fn commit_until(&self, seq: Option<Seq>) {
         let committing = Committing(self);
         loop {
             self.commit_group();
             let mut queue = self.queue.lock();
             let reached = seq.is_some_and(|seq| queue.durable.seq >= seq);
-            if reached || queue.waiting.is_empty() {
+            let has_failed = queue.failed.is_some() && queue.stopped.is_none();
+            if reached || has_failed || queue.waiting.is_empty() {
                 queue.committing = false;
-                let waits = !queue.waiting.is_empty();
+                let waits = !queue.waiting.is_empty() && !has_failed;
                 drop(queue);
                 std::mem::forget(committing);
                 self.progress.notify_all();
@@ -97,18 +118,21 @@ impl Order {
     fn commit_group(&self) {
         let mut writer = self.writer.lock();
         let mut queue = self.queue.lock();
-        let (group, written) = match queue.stopped.clone() {
-            Some(failure) => (std::mem::take(&mut queue.waiting).into(), Err(failure)),
-            None => self.write_group(&mut writer, &mut queue),
-        };
-        if let Err(failure) = &written {
-            queue.stopped.get_or_insert_with(|| stopped(failure));
+        if let Some(failure) = queue.stopped.clone() {
+            let refused = std::mem::take(&mut queue.waiting);
+            drop(queue);
+            drop(writer);
+            for waiting in refused {
+                (waiting.done)(Err(failure.clone()));
+            }
+            return;
         }
         let before = queue.durable;
-        drop(queue);
-        drop(writer);
-        match written {
-            Ok(places) => {
+        match self.write_group(&mut writer, &mut queue) {
+            Ok((group, places)) => {
+                queue.failed = None;
+                drop(queue);
+                drop(writer);
                 let last = places.last().copied().unwrap_or(before);
                 for (waiting, place) in group.into_iter().zip(places) {
                     (waiting.done)(Ok(place));
@@ -117,34 +141,35 @@ impl Order {
                 self.progress.notify_all();
             }
             Err(failure) => {
-                for waiting in group {
-                    (waiting.done)(Err(failure.clone()));
-                }
+                queue.failures += 1;
+                queue.failed = Some(failure);
             }
         }
     }
 
-    /// Takes the records that go together and makes them durable. The queue is free while the disk works.
+    /// Takes the records that go together and makes them durable. The queue is free while the disk works. Those that
+    /// cannot be written go on waiting.
     fn write_group(
         &self,
         writer: &mut Writer,
         queue: &mut MutexGuard<'_, Queue>,
-    ) -> (Vec<Waiting>, Result<Vec<Position>, Failure>) {
-        if let Err(failure) = self.make_room(writer, queue) {
-            return (std::mem::take(&mut queue.waiting).into(), Err(failure));
-        }
+    ) -> Result<(Vec<Waiting>, Vec<Position>), Failure> {
+        self.make_room(writer, queue)?;
         let count = writer.fitting(queue);
         let group: Vec<Waiting> = queue.waiting.drain(..count).collect();
-        let Queue { waiting, room, .. } = &mut **queue;
         let (free, whole) = writer.room();
         let taken = group_len(group.iter().map(|waiting| Frame::len_of(&waiting.record)).sum()) as u64;
-        room.plan(
-            free - taken,
-            whole,
-            waiting.iter().map(|waiting| waiting.record.len()),
-        );
-        let written = MutexGuard::unlocked(queue, || writer.write(&group));
-        (group, written)
+        queue.plan(free - taken, whole);
+        match MutexGuard::unlocked(queue, || writer.write(&group)) {
+            Ok(places) => Ok((group, places)),
+            Err(failure) => {
+                for waiting in group.into_iter().rev() {
+                    queue.waiting.push_front(waiting);
+                }
+                queue.plan(free, whole);
+                Err(failure)
+            }
+        }
     }
 
     /// Makes sure that the first waiting record fits the segment in use.
@@ -159,27 +184,49 @@ impl Order {
                 .room
                 .advance()
                 .expect("every accepted record has room in a segment that there is");
-            MutexGuard::unlocked(queue, || self.change_segment(writer, next, wanted))?;
+            let changed = MutexGuard::unlocked(queue, || self.change_segment(writer, &next, wanted));
+            match changed {
+                Ok(()) => {}
+                Err(Unchanged::Yet(failure)) => {
+                    queue.room.restore(next);
+                    let (free, whole) = writer.room();
+                    queue.plan(free, whole);
+                    return Err(failure);
+                }
+                Err(Unchanged::Unknown(failure)) => {
+                    queue.stopped.get_or_insert_with(|| stopped(&failure));
+                    return Err(failure);
+                }
+            }
         }
         Ok(())
     }
 
     /// Takes a prepared segment into use: its header is durable, then its name is.
-    fn change_segment(&self, writer: &mut Writer, next: Prepared, wanted: u64) -> Result<(), Failure> {
+    fn change_segment(&self, writer: &mut Writer, next: &Prepared, wanted: u64) -> Result<(), Unchanged> {
         if next.len - (BLOCK_LEN as u64) < wanted {
-            return self.disk.remove(&next.key);
+            // What cannot be removed now is removed by the next owner.
+            let _ = self.disk.remove(&next.key);
+            return Ok(());
         }
         let header = Header::new(self.claim.nonce, self.claim.epoch, writer.at, next.len);
         let mut block = Aligned::new(BLOCK_LEN);
         header.write(&mut block);
-        next.file.write_durably(0, &block)?;
+        next.file.write_durably(0, &block).map_err(Unchanged::Yet)?;
         let first = writer.at.seq.next();
         let names = [&number_text(self.claim.epoch.0), &number_text(first.0)];
         let key = Key::in_drive(&self.claim.drive, &["journal", names[0], names[1]]);
-        self.disk.rename(&next.key, &key)?;
+        self.disk
+            .rename(&next.key, &key)
+            .map_err(|failure| match failure {
+                Failure::DidNotHappen(_) | Failure::NoSpace(_) => Unchanged::Yet(failure),
+                Failure::Unknown(_) | Failure::Waits(_) | Failure::Corrupt(_) | Failure::Fenced(_) => {
+                    Unchanged::Unknown(failure)
+                }
+            })?;
         let current = Current {
             header,
-            file: next.file,
+            file: next.file.clone(),
             segment: Segment { key, first },
             len: next.len,
             next: BLOCK_LEN as u64,
@@ -209,6 +256,7 @@ impl Writer {
             at,
             segment: None,
             memory: None,
+            failed_group: None,
         }
     }
 
@@ -227,6 +275,9 @@ impl Writer {
 
     /// Returns how many of the waiting records, at least the first, go into one group.
     fn fitting(&self, queue: &Queue) -> usize {
+        if let Some(count) = self.failed_group {
+            return count;
+        }
         let room = usize::try_from(self.room().0).unwrap_or(usize::MAX);
         let mut sum = 0;
         let mut count = 0;
@@ -263,7 +314,9 @@ impl Writer {
             rest = frame.write(current.header.salt, rest);
             places.push(at);
         }
-        current.file.write_durably(current.next, &memory[..blocks])?;
+        let written = current.file.write_durably(current.next, &memory[..blocks]);
+        self.failed_group = written.is_err().then_some(group.len());
+        written?;
         current.next += blocks as u64;
         self.at = at;
         self.memory = Some(memory).filter(|memory| memory.len() <= MEMORY_KEPT_LEN);

@@ -2,7 +2,8 @@
 //!
 //! Whoever commits takes everything that waits and writes it as one group. That is the journal's thread, or the
 //! thread of a caller that needs to wait anyway: then no other thread has to be woken for it.
-//! Invariant: callbacks run in the order of the records, each once; after a failed write nothing succeeds any more.
+//! Invariant: callbacks run in the order of the records, each once; nothing behind a failed write is durable before that
+//! was made again.
 
 use super::commit::Writer;
 use super::{Done, publish};
@@ -50,6 +51,10 @@ pub(super) struct Queue {
     pub(super) committing: bool,
     /// Why nothing succeeds any more.
     pub(super) stopped: Option<Failure>,
+    /// Why the last write failed, if it did: what waits is tried again when somebody commits.
+    pub(super) failed: Option<Failure>,
+    /// Writes that have failed so far.
+    pub(super) failures: u64,
     /// Set when nothing more is accepted.
     closed: bool,
     pub(super) room: Room,
@@ -95,6 +100,8 @@ impl Order {
                 durable: at,
                 committing: false,
                 stopped: None,
+                failed: None,
+                failures: 0,
                 closed: false,
                 room: Room::default(),
             }),
@@ -179,6 +186,11 @@ impl Order {
     /// Returns the last record that is durable; its callback has run.
     pub fn durable(&self) -> Position {
         self.queue.lock().durable
+    }
+
+    /// Tells whether nothing succeeds any more: it must be opened again.
+    pub fn has_stopped(&self) -> bool {
+        self.queue.lock().stopped.is_some()
     }
 
     /// Returns the last record that was put in order.
@@ -302,6 +314,12 @@ impl Order {
 }
 
 impl Queue {
+    /// Plans anew where what waits will lie, when so much is left in the segment in use, of how much.
+    pub(super) fn plan(&mut self, free: u64, whole: u64) {
+        let Self { waiting, room, .. } = self;
+        room.plan(free, whole, waiting.iter().map(|waiting| waiting.record.len()));
+    }
+
     fn check_open(&self) -> Result<(), Failure> {
         match &self.stopped {
             Some(failure) => Err(failure.clone()),

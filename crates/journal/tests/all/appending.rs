@@ -252,38 +252,89 @@ fn records_of_no_length_or_too_much_are_refused() {
 }
 
 #[test]
-fn after_a_failed_write_nothing_succeeds_any_more() {
-    let bucket = Arc::new(FaultyBucket::new(memory(), Plan::none()));
-    let shared: Arc<dyn Bucket> = bucket.clone();
-    let (journal, _) = open(&shared).unwrap();
-    append(&journal, 1, 3).unwrap();
-    let outcomes = Arc::new(std::sync::Mutex::new(Vec::new()));
-    for number in 4..=6 {
-        let outcomes = outcomes.clone();
-        let done = Box::new(move |outcome| outcomes.lock().unwrap().push(outcome));
-        journal.enqueue(record(number), done).unwrap();
+fn a_write_that_failed_is_made_again_before_anything_behind_it() {
+    for fault in [
+        Fault::Refuse,
+        Fault::NoSpace,
+        Fault::LoseRequest,
+        Fault::LoseReply,
+    ] {
+        let bucket = Arc::new(FaultyBucket::new(memory(), Plan::none()));
+        let shared: Arc<dyn Bucket> = bucket.clone();
+        let (journal, _) = open(&shared).unwrap();
+        append(&journal, 1, 3).unwrap();
+        let told = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let enqueue = |number: u64| {
+            let told = told.clone();
+            let done =
+                Box::new(move |place: Result<_, _>| told.lock().unwrap().push((number, place.is_ok())));
+            journal.enqueue(record(number), done).unwrap();
+        };
+        (4..=6).for_each(enqueue);
+        bucket.set_plan(Plan::none().on(CallKind::Write, "journal", fault));
+        assert!(journal.commit_through(Seq(6)).is_err());
+        assert_eq!((journal.durable().seq, told.lock().unwrap().len()), (Seq(3), 0));
+        enqueue(7);
+        assert!(
+            journal.commit_through(Seq(4)).is_err(),
+            "the fault is still there"
+        );
+        journal.commit_waiting();
+        assert!(!journal.has_stopped());
+        bucket.set_plan(Plan::none());
+        journal.commit_through(Seq(7)).unwrap();
+        assert_eq!(*told.lock().unwrap(), [4, 5, 6, 7].map(|number| (number, true)));
+        append(&journal, 8, 9).unwrap();
+        drop(journal);
+        let (_, replayed) = open(&shared).unwrap();
+        assert_eq!(replayed, records(1, 9), "{fault:?}");
     }
-    bucket.set_plan(Plan::none().on(CallKind::Write, "journal", Fault::LoseReply));
-    journal.commit_waiting();
-    bucket.set_plan(Plan::none());
-    let outcomes = outcomes.lock().unwrap();
-    assert_eq!(outcomes.len(), 3);
-    assert!(
-        outcomes
-            .iter()
-            .all(|outcome| matches!(outcome, Err(Failure::Unknown(_)))),
-        "{outcomes:?}"
-    );
-    let refused = journal.append_now(record(7)).unwrap_err();
-    assert!(matches!(refused, Failure::DidNotHappen(_)), "{refused:?}");
-    assert!(refused.to_string().contains("opened again"), "{refused}");
-    assert!(journal.commit_through(Seq(6)).is_err());
-    assert_eq!(journal.durable().seq, Seq(3));
-    drop(journal);
-    // The reply was lost, the records were not: the next owner finds them and goes on behind them.
-    let (journal, replayed) = open(&shared).unwrap();
-    assert_eq!(replayed, records(1, 6));
-    append(&journal, 7, 7).unwrap();
+}
+
+#[test]
+fn what_waits_for_a_failed_write_is_told_when_the_journal_ends_and_may_be_there() {
+    for (fault, there) in [(Fault::LoseRequest, 3), (Fault::LoseReply, 6)] {
+        let bucket = Arc::new(FaultyBucket::new(memory(), Plan::none()));
+        let shared: Arc<dyn Bucket> = bucket.clone();
+        let (journal, _) = open(&shared).unwrap();
+        append(&journal, 1, 3).unwrap();
+        let (send, outcomes) = std::sync::mpsc::channel();
+        for number in 4..=6 {
+            let send = send.clone();
+            let done = Box::new(move |outcome| send.send(outcome).unwrap());
+            journal.enqueue(record(number), done).unwrap();
+        }
+        bucket.set_plan(Plan::none().on(CallKind::Write, "journal", fault));
+        assert!(journal.commit_through(Seq(6)).is_err());
+        bucket.set_plan(Plan::none());
+        drop((journal, send));
+        assert_eq!(outcomes.iter().filter(Result::is_err).count(), 3);
+        let (journal, replayed) = open(&shared).unwrap();
+        assert_eq!(replayed, records(1, there), "{fault:?}");
+        append(&journal, there + 1, there + 2).unwrap();
+    }
+}
+
+#[test]
+fn a_segment_that_cannot_be_taken_into_use_is_tried_again() {
+    for kind in [CallKind::Write, CallKind::Rename] {
+        let bucket = Arc::new(FaultyBucket::new(memory(), Plan::none()));
+        let shared: Arc<dyn Bucket> = bucket.clone();
+        let (journal, _) = open(&shared).unwrap();
+        journal.reserve(100).unwrap();
+        journal
+            .enqueue(record(1), Box::new(|place| assert!(place.is_ok())))
+            .unwrap();
+        bucket.set_plan(Plan::none().on(kind, "journal", Fault::Refuse));
+        assert!(journal.commit_through(Seq(1)).is_err());
+        assert!(journal.commit_through(Seq(1)).is_err());
+        bucket.set_plan(Plan::none());
+        journal.commit_through(Seq(1)).unwrap();
+        append(&journal, 2, 4).unwrap();
+        drop(journal);
+        let (_, replayed) = open(&shared).unwrap();
+        assert_eq!(replayed, records(1, 4), "{kind:?}");
+    }
 }
 
 #[test]
@@ -354,7 +405,6 @@ fn closing_a_journal_of_which_a_write_failed_seals_nothing() {
     bucket.set_plan(Plan::none().on(CallKind::Write, "journal", Fault::LoseReply));
     assert!(journal.close().is_err());
     bucket.set_plan(Plan::none());
-    assert!(journal.close().is_err());
     assert_eq!(tenure_journal::seal::read(&*shared, &drive(), Epoch(1)), Ok(None));
     drop(journal);
     let (_, replayed) = open(&shared).unwrap();

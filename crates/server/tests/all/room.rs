@@ -1,7 +1,8 @@
 //! A bucket without room, or without an answer: what fails, what is kept, how it goes on.
 
-use crate::world::{Holder, beginning, content, drive_name, options, says, try_open};
+use crate::world::{Holder, beginning, branch_name, content, drive_name, options, says, try_open};
 use std::sync::Arc;
+use tenure_model::record::Source;
 use tenure_model::{Ino, Kind};
 use tenure_server::{Drive, Options};
 use tenure_store::faulty::{CallKind, Fault, FaultyBucket, Plan};
@@ -79,28 +80,28 @@ fn without_room_nothing_is_accepted_and_nothing_is_lost_and_it_goes_on_when_ther
 }
 
 #[test]
-fn a_journal_that_fails_stops_the_drive_and_what_was_acknowledged_is_there_afterwards() {
+fn what_was_accepted_while_the_journal_fails_waits_and_is_durable_when_it_heals() {
     let (bucket, faulty, drive) = faulty();
     let mut holder = Holder::hosted(&drive, "main");
     holder.file("before", &content(1, 5000));
     holder.ship();
     faulty.set_plan(Plan::none().on(CallKind::Write, "journal/", Fault::Refuse));
-    holder.file("lost", &content(2, 5000));
+    holder.file("waits", &content(2, 5000));
     let said = says(holder.try_ship());
-    assert!(
-        said.contains("the drive has stopped") && said.contains("open the drive again"),
-        "{said}"
-    );
+    assert!(said.contains("accepted and is not durable yet"), "{said}");
+    let trouble = drive.status().unwrap().trouble.expect("it is said");
+    assert!(trouble.contains("what was accepted waits"), "{trouble}");
+    // Who asks for more hears the same, and gets nothing wrong.
+    let main = Source::Branch(holder.id.unwrap());
+    let said = says(drive.fork(&main, &branch_name("try")));
+    assert!(said.contains("not durable yet"), "{said}");
     faulty.set_plan(Plan::none());
-    assert_eq!(
-        says(drive.branches()),
-        said,
-        "it does not serve what may not be there"
-    );
+    drive.fold().unwrap();
+    assert_eq!(drive.status().unwrap().trouble, None);
     drop((holder, drive));
     let drive = try_open(Arc::new(bucket)).unwrap();
-    let names = Holder::reader(&drive, "main").names();
-    assert!(names == ["before"] || names == ["before", "lost"], "{names:?}");
+    assert_eq!(Holder::reader(&drive, "main").names(), ["before", "waits"]);
+    assert_eq!(drive.check(true).unwrap(), [""; 0]);
 }
 
 #[test]

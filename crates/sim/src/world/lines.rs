@@ -4,7 +4,7 @@ use super::{Line, Unknown, World};
 use crate::check::{Broken, History, Verdict, broken, survey};
 use std::collections::BTreeSet;
 use tenure_model::record::Source;
-use tenure_model::{BranchName, CheckpointName};
+use tenure_model::{BranchName, CheckpointName, Failure};
 use tenure_wire::Error;
 
 /// Branches and checkpoints that there may be beside the one that is held.
@@ -46,7 +46,7 @@ impl World {
         let is_certain = made.is_ok();
         if let Err(error) = &made {
             self.failed(error)?;
-            if !self.life.machine.is_off() && !self.life.has_stopped() {
+            if !self.may_be_done(error) {
                 return Ok(());
             }
         }
@@ -113,13 +113,29 @@ impl World {
             Ok(()) => drop(self.lines.remove(&name)),
             Err(error) => {
                 self.failed(&error)?;
-                if self.life.machine.is_off() || self.life.has_stopped() {
+                if self.may_be_done(&error) {
                     let line = self.lines.remove(&name).expect("it was chosen from them");
                     self.gone.insert(name, line);
                 }
             }
         }
         Ok(())
+    }
+
+    /// Tells whether what failed may be done all the same.
+    fn may_be_done(&self, error: &Error) -> bool {
+        let waits = matches!(error, Error::Failed(Failure::Waits(_)));
+        waits || self.life.machine.is_off() || self.life.has_stopped()
+    }
+
+    /// Makes what waits durable, so that it can be told from what was never done; tells whether that went well.
+    fn settle_lines(&mut self) -> Verdict<bool> {
+        let is_certain = self.unknown.as_ref().is_none_or(|unknown| unknown.is_certain);
+        if is_certain && self.gone.is_empty() {
+            return Ok(true);
+        }
+        let folded = self.life.owner.fold();
+        Ok(self.done(folded)?.is_some())
     }
 
     fn some_line(&mut self, may: impl Fn(&Line) -> bool) -> Option<String> {
@@ -154,6 +170,9 @@ impl World {
 
     /// Checks that all lines are there that should be, and some of them whole.
     pub(super) fn check_lines(&mut self) -> Verdict<()> {
+        if !self.settle_lines()? {
+            return Ok(());
+        }
         self.learn_line()?;
         let all = self.life.owner.branches();
         let Some(all) = self.done(all)? else { return Ok(()) };

@@ -13,6 +13,19 @@ pub(super) struct Body {
     pub(super) checksums: Vec<u32>,
 }
 
+/// Says of a write that is made again as a whole, the same bytes at the same place, that it did not happen: nothing
+/// depends on what it may have left.
+pub(super) fn again(failure: Failure) -> Failure {
+    match failure {
+        Failure::Unknown(why) => Failure::DidNotHappen(why),
+        Failure::DidNotHappen(_)
+        | Failure::Waits(_)
+        | Failure::NoSpace(_)
+        | Failure::Corrupt(_)
+        | Failure::Fenced(_) => failure,
+    }
+}
+
 /// Writes index and footer behind the body, makes everything durable, and gives the file the pack's name.
 pub(super) fn finish(
     disk: &dyn Disk,
@@ -24,7 +37,7 @@ pub(super) fn finish(
     let footer = Footer::of(body.len, &bytes);
     bytes.extend_from_slice(&footer.written());
     let len = body.len + bytes.len() as u64;
-    file.write_at(body.len, &bytes)?;
+    file.write_at(body.len, &bytes).map_err(again)?;
     file.truncate(len)?;
     file.sync()?;
     let name = PackName {

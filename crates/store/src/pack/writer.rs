@@ -53,7 +53,9 @@ struct State {
     written: u64,
     durable: u64,
     reserved: u64,
+    /// Whether it takes no more.
     closed: bool,
+    sealed: bool,
     failed: Option<Failure>,
 }
 
@@ -236,13 +238,14 @@ impl PackWriter {
         read_verified(&read, &checksums, checked, offset, from_disk, &self.key)
     }
 
-    /// Writes the index and gives the pack its name; nothing can be appended from now on.
+    /// Writes the index and gives the pack its name; nothing can be appended from now on. What did not happen can be
+    /// tried again.
     pub(super) fn seal(&self, disk: &dyn Disk, drive: &DriveName) -> Result<Sealed, Failure> {
         let _syncing = self.syncing.lock();
         {
             let mut state = self.state.lock();
             state.check()?;
-            if state.closed {
+            if state.sealed {
                 return Err(Failure::DidNotHappen(format!("{} is sealed already", self.key)));
             }
             state.closed = true;
@@ -264,9 +267,15 @@ impl PackWriter {
             entries: self.entries(),
             checksums,
         };
-        let sealed = seal::finish(disk, drive, &*self.file, body).map_err(|failure| self.fail(failure))?;
+        let sealed = seal::finish(disk, drive, &*self.file, body).map_err(|failure| match failure {
+            Failure::DidNotHappen(_) | Failure::NoSpace(_) => failure,
+            Failure::Unknown(_) | Failure::Waits(_) | Failure::Corrupt(_) | Failure::Fenced(_) => {
+                self.fail(failure)
+            }
+        })?;
         let mut state = self.state.lock();
         state.durable = body_len;
+        state.sealed = true;
         Ok(sealed)
     }
 
@@ -348,7 +357,7 @@ impl PackWriter {
         Ok(())
     }
 
-    /// Writes the oldest buffer that waits for it.
+    /// Writes the oldest buffer that waits for it. It waits until that was done, so a failed write is made again.
     fn write_next(&self, _writing: &MutexGuard<'_, ()>) -> Result<bool, Failure> {
         let buffer = {
             let state = self.state.lock();
@@ -364,9 +373,7 @@ impl PackWriter {
             .map(crc32c::crc32c)
             .collect();
         let (offset, blocks) = buffer.blocks();
-        self.file
-            .write_at(offset, blocks)
-            .map_err(|failure| self.fail(failure))?;
+        self.file.write_at(offset, blocks).map_err(seal::again)?;
         let mut state = self.state.lock();
         debug_assert_eq!(buffer.base(), (state.checksums.len() * CHECKED_LEN) as u64);
         state.checksums.extend(checksums);
@@ -407,6 +414,7 @@ impl State {
             durable: 0,
             reserved: 0,
             closed: false,
+            sealed: false,
             failed: None,
         }
     }

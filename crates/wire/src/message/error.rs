@@ -89,6 +89,7 @@ fn put_failure(out: &mut Vec<u8>, failure: &Failure) {
         Failure::NoSpace(text) => (130, text),
         Failure::Corrupt(text) => (131, text),
         Failure::Fenced(text) => (132, text),
+        Failure::Waits(text) => (133, text),
     };
     out.push(number);
     put_bytes(out, text.as_bytes());
@@ -101,6 +102,7 @@ fn failure(number: u8, input: &mut Reader<'_>) -> Result<Failure, Malformed> {
         130 => Failure::NoSpace,
         131 => Failure::Corrupt,
         132 => Failure::Fenced,
+        133 => Failure::Waits,
         _ => return Err(malformed("failure")),
     };
     Ok(of(input.text()?.to_owned()))

@@ -283,6 +283,7 @@ pub(crate) fn errors() -> Vec<(&'static str, Error)> {
         ("no space left", Failure::NoSpace(text()).into()),
         ("corrupt", Failure::Corrupt(text()).into()),
         ("fenced", Failure::Fenced(text()).into()),
+        ("waits", Failure::Waits(text()).into()),
     ]
 }
 
