@@ -3,14 +3,19 @@
 //! Invariant: a grant and the inode numbers with it are durable before they are given out. A grant that is asked for
 //! again is the same grant, with the same numbers, as long as nothing was shipped under it.
 
-use crate::drive::Inner;
+use crate::drive::{Inner, Threads};
 use crate::order::Live;
+use crate::session::Silence;
 use crate::state::permit::because;
 use crate::state::{Grant, Line, LineKind};
+use std::time::Duration;
 use tenure_core::Branch;
 use tenure_model::batch::chain_start;
 use tenure_model::{BranchId, Ino, InoRange, Record, Refusal, SessionId, limits};
 use tenure_wire::{Access, Error, Lent, Shared};
+
+/// How often it is looked whether a silent holder has come back.
+const SILENCE_REST: Duration = Duration::from_millis(50);
 
 /// Ranges among which the one that came with a grant is looked for. A session that has shipped nothing under it has not
 /// been lent more.
@@ -141,27 +146,42 @@ impl Inner {
         })
     }
 
-    /// Takes a branch from a holder of an earlier epoch that has not spoken for `session_ttl`.
+    /// Takes a branch from a holder of an earlier epoch that has not spoken for `session_ttl`. One that may still come
+    /// back is waited for: then it is there, or it is gone.
     fn end_silent_holder(&self, session: SessionId, branch: BranchId) -> Result<(), Error> {
-        let now = self.options.clock.elapsed();
-        let silent = self.with(|live| {
-            let holder = live
-                .state
-                .grant(branch)
-                .map(|grant| grant.session)
-                .filter(|holder| *holder != session);
-            Ok(holder.filter(|holder| live.silent.is_over(*holder, now, self.options.session_ttl)))
-        })?;
-        match silent {
-            Some(holder) => {
-                tracing::warn!(
-                    session = holder.0,
-                    "a session has not come back and loses what it held"
-                );
-                self.close_session(holder)
+        let ttl = self.options.session_ttl;
+        for _ in 0..=ttl.as_millis() / SILENCE_REST.as_millis() {
+            match self.holder_beside(session, branch)? {
+                Some((holder, Silence::Over)) => {
+                    tracing::warn!(
+                        session = holder.0,
+                        "a session has not come back and loses what it held"
+                    );
+                    return self.close_session(holder);
+                }
+                Some((_, Silence::Lasts)) if self.options.threads == Threads::Started => {
+                    std::thread::sleep(SILENCE_REST);
+                }
+                Some((_, Silence::Lasts | Silence::None)) | None => return Ok(()),
             }
-            None => Ok(()),
         }
+        Ok(())
+    }
+
+    /// Returns who else holds a branch, and whether this owner has heard of them.
+    fn holder_beside(
+        &self,
+        session: SessionId,
+        branch: BranchId,
+    ) -> Result<Option<(SessionId, Silence)>, Error> {
+        let now = self.options.clock.elapsed();
+        self.with(|live| {
+            let grant = live.state.grant(branch).filter(|grant| grant.session != session);
+            Ok(grant.map(|grant| {
+                let silence = live.silent.of(grant.session, now, self.options.session_ttl);
+                (grant.session, silence)
+            }))
+        })
     }
 }
 

@@ -36,12 +36,29 @@ impl Silent {
             .collect()
     }
 
-    /// Tells whether a session has been silent for so long that it may lose what another needs.
-    pub(crate) fn is_over(&self, session: SessionId, now: Duration, session_ttl: Duration) -> bool {
-        self.0
-            .get(&session)
-            .is_some_and(|since| now.saturating_sub(*since) >= session_ttl)
+    fn is_over(&self, session: SessionId, now: Duration, bound: Duration) -> bool {
+        self.of(session, now, bound) == Silence::Over
     }
+
+    /// Tells whether a session is silent, and for so long that it may lose what another needs.
+    pub(crate) fn of(&self, session: SessionId, now: Duration, session_ttl: Duration) -> Silence {
+        match self.0.get(&session) {
+            None => Silence::None,
+            Some(since) if now.saturating_sub(*since) >= session_ttl => Silence::Over,
+            Some(_) => Silence::Lasts,
+        }
+    }
+}
+
+/// Whether a session of an earlier epoch has come back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Silence {
+    /// It is there.
+    None,
+    /// Not yet.
+    Lasts,
+    /// Not in time.
+    Over,
 }
 
 /// Returns who somebody is, in the words that a person who is refused reads.
