@@ -1,6 +1,7 @@
 //! `tenure sync`: makes everything in a mount durable.
 
 use crate::commands::status::Mounted;
+use crate::error::Told;
 use anyhow::{Context, Result};
 use std::fs::File;
 use std::path::PathBuf;
@@ -29,6 +30,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 /// root also all contents.
 pub(crate) fn sync(dir: &std::path::Path) -> Result<()> {
     let root = File::open(dir).with_context(|| format!("cannot open {}", dir.display()))?;
-    root.sync_all()
-        .with_context(|| format!("{} could not be made durable", dir.display()))
+    root.sync_all().map_err(|error| {
+        let trouble = Mounted::at(dir).ok().and_then(|mounted| mounted.status.trouble);
+        let why = trouble.unwrap_or_else(|| error.to_string());
+        let hint = format!("mend that, then: tenure sync {}", dir.display());
+        Told::failed(
+            format!("{} could not be made durable: {why}", dir.display()),
+            hint,
+        )
+    })
 }

@@ -1,4 +1,9 @@
 //! The tests of the command as a whole: it guards the house, and it mounts, is killed and mounts again.
 
+mod full;
+mod home;
+mod killed;
 mod mounted;
+mod stopped;
 mod tidy;
+mod unwritable;

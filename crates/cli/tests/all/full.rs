@@ -1,0 +1,90 @@
+//! A disk that is full: writers are told, nothing that was accepted is lost, and it goes on when there is room.
+
+use crate::home::{Disk, Home, run, text, until};
+use std::fs::{self, File};
+use std::path::Path;
+
+/// Fills what is free with a file of somebody else's.
+fn fill(path: &Path) {
+    // It ends when nothing more goes in.
+    let _ = std::process::Command::new("dd")
+        .args([
+            "if=/dev/zero",
+            &format!("of={}", text(path)),
+            "bs=64K",
+            "status=none",
+        ])
+        .stderr(std::process::Stdio::null())
+        .status();
+    run("sync", &[text(path)]);
+}
+
+fn is_full(error: &std::io::Error) -> bool {
+    error.raw_os_error() == Some(28)
+}
+
+/// Guarantees 1, 4, 15: a full disk is ENOSPC at write or fsync; reading and deleting go on; with room again, writing does.
+#[test]
+fn a_full_disk_is_told_and_over_when_there_is_room() {
+    let Some(home) = Home::new() else { return };
+    let disk = Disk::new(&home, 96);
+    let bucket = disk.bucket();
+    let at_bucket = ["--bucket", text(&bucket)];
+    let dir = home.mount(
+        "work",
+        "m",
+        &[&at_bucket[..], &["--create", "--lag", "200"]].concat(),
+    );
+    let mut synced = Vec::new();
+    let save = |name: &str, fill: u8| -> std::io::Result<()> {
+        let file = File::create(dir.join(name))?;
+        std::os::unix::fs::FileExt::write_all_at(&file, &vec![fill; 400_000], 0)?;
+        file.sync_all()
+    };
+    for number in 0..5 {
+        save(&format!("before-{number}"), number).expect("there is room");
+        synced.push((format!("before-{number}"), number));
+    }
+    fill(&disk.at.join("somebody-elses"));
+    let mut number = 5;
+    let error = loop {
+        match save(&format!("tight-{number}"), number) {
+            Ok(()) => synced.push((format!("tight-{number}"), number)),
+            Err(error) => break error,
+        }
+        number += 1;
+        assert!(number < 200, "the disk has an end");
+    };
+    assert!(is_full(&error), "{error}");
+    let holds_all = |dir: &Path, synced: &[(String, u8)]| {
+        for (name, fill) in synced {
+            assert_eq!(
+                fs::read(dir.join(name)).expect("it was synced"),
+                vec![*fill; 400_000],
+                "{name}"
+            );
+        }
+    };
+    holds_all(&dir, &synced);
+    fs::remove_file(dir.join("before-0")).expect("deleting goes on");
+    File::open(&dir)
+        .and_then(|root| root.sync_all())
+        .map_or_else(|error| assert!(is_full(&error), "{error}"), |()| ());
+    synced.remove(0);
+
+    fs::remove_file(disk.at.join("somebody-elses")).expect("it is there");
+    until("it goes on", || save("after", 99).is_ok());
+    synced.push(("after".to_owned(), 99));
+    until("everything is durable", || {
+        home.status(&dir)["unsynced"]["ops"] == 0
+    });
+    home.kill(&dir);
+    let dir = home.mount("work", "m", &at_bucket);
+    holds_all(&dir, &synced);
+    assert!(!dir.join("before-0").exists());
+    home.done(&["unmount", text(&dir)]);
+    assert!(
+        home.done(&[&["check", "work", "--deep"], &at_bucket[..]].concat())
+            .contains("whole")
+    );
+}

@@ -1,0 +1,120 @@
+//! Processes that are killed while they work: the mount's, the server's, and both at once.
+
+use crate::home::{Home, Server, text};
+use rustix::process::{Signal, kill_process};
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Who is killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Killed {
+    Mount,
+    Server,
+    Both,
+}
+
+/// Writes and syncs one file after the other until `stop` or until the mount is gone, and counts those that were
+/// acknowledged.
+fn write_on(dir: &Path, round: u32, stop: &AtomicBool, acknowledged: &AtomicU64) {
+    for number in 0.. {
+        let saved = File::create(dir.join(format!("file-{round}-{number}"))).and_then(|mut file| {
+            file.write_all(content(round, number).as_bytes())?;
+            file.sync_all()
+        });
+        if saved.is_err() || stop.load(Ordering::Relaxed) {
+            return;
+        }
+        acknowledged.store(number + 1, Ordering::Relaxed);
+    }
+}
+
+fn content(round: u32, number: u64) -> String {
+    format!("{round} {number}\n").repeat(1 + number as usize % 700)
+}
+
+/// Lets a writer work, kills in the midst of it, and returns the mount and the server that there are afterwards.
+fn kill_one(home: &Home, dir: PathBuf, server: Server, round: u32, killed: Killed) -> (PathBuf, Server, u64) {
+    let (stop, acknowledged) = (AtomicBool::new(false), AtomicU64::new(0));
+    let count = || acknowledged.load(Ordering::Relaxed);
+    let wait_for = |many: u64| {
+        while count() < many {
+            std::thread::yield_now()
+        }
+    };
+    let process = home.process(&dir);
+    let (dir, server) = std::thread::scope(|scope| {
+        scope.spawn(|| write_on(&dir, round, &stop, &acknowledged));
+        wait_for(50);
+        if killed != Killed::Server {
+            kill_process(process, Signal::KILL).expect("it is there");
+        }
+        let server = match killed {
+            Killed::Mount => server,
+            Killed::Server | Killed::Both => {
+                server.kill();
+                home.serve(&[])
+            }
+        };
+        if killed == Killed::Server {
+            // The mount goes on with the next server, and with it whoever writes.
+            wait_for(count() + 50);
+            stop.store(true, Ordering::Relaxed);
+            return (dir.clone(), server);
+        }
+        home.take_away(&dir);
+        (home.mount("work", "m", &["--server", &server.address]), server)
+    });
+    (dir, server, count())
+}
+
+/// Guarantees 1, 3: whoever is killed in the midst of it, everything that was acknowledged is there.
+#[test]
+fn what_was_synced_survives_a_killed_mount_a_killed_server_and_both() {
+    let Some(home) = Home::new() else { return };
+    home.done(&["drive", "create", "work"]);
+    let mut server = home.serve(&[]);
+    let mut dir = home.mount("work", "m", &["--server", &server.address]);
+    let mut synced = Vec::new();
+    for (round, killed) in (0..).zip([Killed::Mount, Killed::Server, Killed::Both, Killed::Server]) {
+        let count;
+        (dir, server, count) = kill_one(&home, dir, server, round, killed);
+        synced.push(count);
+        for (round, count) in (0..).zip(&synced) {
+            for number in 0..*count {
+                let found = fs::read_to_string(dir.join(format!("file-{round}-{number}")));
+                assert_eq!(
+                    found.expect("it was synced"),
+                    content(round, number),
+                    "after {killed:?}"
+                );
+            }
+        }
+    }
+    home.done(&["unmount", text(&dir)]);
+    assert!(
+        home.done(&["check", "work", "--deep", "--server", &server.address])
+            .contains("whole")
+    );
+}
+
+/// Guarantee 1: a drive that another process serves is not lost with its folder's lock: whoever comes next takes it.
+#[test]
+fn after_both_were_killed_the_drive_is_mounted_from_its_folder_alone() {
+    let Some(home) = Home::new() else { return };
+    home.done(&["drive", "create", "work"]);
+    let server = home.serve(&[]);
+    let dir = home.mount("work", "m", &["--server", &server.address]);
+    fs::write(dir.join("file"), "synced").expect("there is room");
+    crate::home::sync(&dir.join("file"));
+    kill_process(home.process(&dir), Signal::KILL).expect("it is there");
+    server.kill();
+    home.take_away(&dir);
+    let dir = home.mount("work", "m", &[]);
+    assert_eq!(
+        fs::read_to_string(dir.join("file")).expect("it was synced"),
+        "synced"
+    );
+    home.done(&["unmount", text(&dir)]);
+}

@@ -1,0 +1,154 @@
+//! Processes that stop for a while, as a laptop or a virtual machine does: everything goes on afterwards, nothing that was
+//! synced is lost, and whoever waits meanwhile can be ended.
+
+use crate::home::{Home, Stopped, pause, sync, text, until};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use std::process::{Child, Command};
+use std::time::Duration;
+
+/// How long processes are stopped: half a second, or so many as `TENURE_STOP_SECONDS` says.
+fn stop_time() -> Duration {
+    let seconds = std::env::var("TENURE_STOP_SECONDS").ok();
+    let seconds = seconds.and_then(|text| text.parse().ok());
+    seconds.map_or(Duration::from_millis(500), Duration::from_secs)
+}
+
+/// A program that waits for a mount that does not answer.
+struct Caller(Child);
+
+impl Caller {
+    fn start(script: &str, dir: &Path) -> Self {
+        let child = Command::new("sh").args(["-c", script, text(dir)]).spawn();
+        let caller = Caller(child.expect("sh is there"));
+        pause(Duration::from_millis(100));
+        caller
+    }
+
+    /// A signal ends it at once, although nothing answers.
+    fn ends_by(mut self, signal: Signal) {
+        assert!(self.0.try_wait().expect("it is ours").is_none(), "it waits");
+        // To the group of nobody else: the shell has replaced itself by the program that waits.
+        kill_process(Pid::from_child(&self.0), signal).expect("it is there");
+        until("a signal ends who waits", || {
+            self.0.try_wait().expect("it is ours").is_some()
+        });
+    }
+
+    fn succeeds(mut self) {
+        assert!(self.0.wait().expect("it is ours").success());
+    }
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+    }
+}
+
+/// Writes and syncs, so that something is acknowledged; returns nothing when it cannot.
+fn save(dir: &Path, name: &str, text: &str) {
+    fs::write(dir.join(name), text).expect("there is room");
+    sync(&dir.join(name));
+}
+
+fn holds(dir: &Path, name: &str, text: &str) {
+    assert_eq!(fs::read_to_string(dir.join(name)).expect("it was synced"), text);
+}
+
+/// Guarantees 1, 14: the process of a mount is stopped; callers wait, can be ended, or go on when it goes on.
+#[test]
+fn a_mount_whose_process_was_stopped_goes_on_and_its_callers_can_be_ended() {
+    let Some(home) = Home::new() else { return };
+    let dir = home.mount("work", "m", &["--create"]);
+    save(&dir, "before", "synced");
+    let mut open = File::create(dir.join("open")).expect("there is room");
+    let stopped = Stopped::new(home.process(&dir));
+    let interrupted = Caller::start("exec stat \"$0/unknown-1\"", &dir);
+    let killed = Caller::start(
+        "exec dd if=/dev/zero of=\"$0/unknown-2\" bs=1 count=1 status=none",
+        &dir,
+    );
+    let patient = Caller::start("echo later >\"$0/later\" && sync \"$0/later\"", &dir);
+    pause(stop_time());
+    interrupted.ends_by(Signal::INT);
+    killed.ends_by(Signal::KILL);
+    drop(stopped);
+    patient.succeeds();
+    open.write_all(b"still open").expect("it goes on");
+    open.sync_all().expect("it goes on");
+    home.kill(&dir);
+    let dir = home.mount("work", "m", &[]);
+    holds(&dir, "before", "synced");
+    holds(&dir, "later", "later\n");
+    holds(&dir, "open", "still open");
+    home.done(&["unmount", text(&dir)]);
+    assert!(home.done(&["check", "work", "--deep"]).contains("whole"));
+}
+
+/// Guarantees 1, 14: the server is stopped; its mounts answer what they have, syncs wait, can be ended, or are true.
+#[test]
+fn mounts_of_a_server_that_was_stopped_go_on_and_their_callers_can_be_ended() {
+    let Some(home) = Home::new() else { return };
+    home.done(&["drive", "create", "work"]);
+    let server = home.serve(&[]);
+    let dir = home.mount("work", "m", &["--server", &server.address]);
+    save(&dir, "before", "synced");
+    let stopped = Stopped::new(server.process());
+    fs::write(dir.join("meanwhile"), "written").expect("the branch is lent whole");
+    holds(&dir, "before", "synced");
+    let interrupted = Caller::start("exec sync \"$0/meanwhile\"", &dir);
+    let killed = Caller::start("exec sync \"$0/meanwhile\"", &dir);
+    let patient = Caller::start("exec sync \"$0/meanwhile\"", &dir);
+    pause(stop_time());
+    interrupted.ends_by(Signal::INT);
+    killed.ends_by(Signal::KILL);
+    drop(stopped);
+    patient.succeeds();
+    save(&dir, "after", "synced too");
+    let pid = home.process(&dir);
+    kill_process(pid, Signal::KILL).expect("it is there");
+    home.take_away(&dir);
+    server.kill();
+    let dir = home.mount("work", "m", &[]);
+    for (name, text) in [
+        ("before", "synced"),
+        ("meanwhile", "written"),
+        ("after", "synced too"),
+    ] {
+        holds(&dir, name, text);
+    }
+    home.done(&["unmount", text(&dir)]);
+    assert!(home.done(&["check", "work", "--deep"]).contains("whole"));
+}
+
+/// What only a stopped server has is waited for, and comes when it goes on.
+#[test]
+fn readers_who_wait_for_a_stopped_server_go_on_with_it() {
+    let Some(home) = Home::new() else { return };
+    let dir = home.mount("work", "m", &["--create"]);
+    for number in 0..300 {
+        let below = dir.join(format!("d-{number}"));
+        fs::create_dir(&below).expect("there is room");
+        fs::write(below.join("file"), vec![number as u8; 5000]).expect("there is room");
+    }
+    home.done(&["unmount", text(&dir)]);
+    let server = home.serve(&[]);
+    let dir = home.mount("work", "m", &["--server", &server.address]);
+    let stopped = Stopped::new(server.process());
+    let callers: Vec<_> = (0..6)
+        .map(|number| {
+            Caller::start(
+                &format!("exec cat \"$0/d-{}/file\" >/dev/null", number * 40),
+                &dir,
+            )
+        })
+        .collect();
+    pause(stop_time());
+    drop(stopped);
+    callers.into_iter().for_each(Caller::succeeds);
+    assert_eq!(fs::read(dir.join("d-7/file")).expect("it goes on"), vec![7; 5000]);
+    home.done(&["unmount", text(&dir)]);
+}
