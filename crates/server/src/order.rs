@@ -134,7 +134,7 @@ impl Inner {
         let seq = queued.map_err(|failure| {
             let done = kept.lock().take();
             (
-                failure.into(),
+                self.health.before_anything(failure.into()),
                 done.expect("a record that was not put in order is told nobody"),
             )
         })?;

@@ -2,6 +2,7 @@
 //!
 //! It sees what was asked and what was answered, never how. Nothing here chooses an operation or makes a fault.
 
+mod acl;
 mod content;
 mod history;
 mod names;

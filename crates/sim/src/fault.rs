@@ -2,10 +2,13 @@
 //!
 //! It knows calls and bytes, and nothing of files.
 
+mod chain;
+mod lane;
 mod machine;
 mod owner;
 
-pub(crate) use machine::{Loss, Machine};
+pub(crate) use lane::{Heir, Lane, Owning, Sessions};
+pub(crate) use machine::{After, Late, Loss, Machine};
 pub(crate) use owner::{Planted, Syncing};
 
 /// A fault of ours that is put in on purpose: the simulator must find it.
@@ -19,14 +22,50 @@ pub enum Plant {
     Misorders,
     /// A file's new name is shipped, and its bytes with the batch after.
     NamesBeforeBytes,
+    /// The owner orders a batch in two halves.
+    TearsBatches,
+    /// The owner asks nobody whether he still holds what he changes.
+    TrustsAnybody,
+    /// Seals are said to be there and are not: an epoch that is over can grow.
+    SealsNothing,
+    /// A manifest is said to be there and is not, and the journal before it goes.
+    LosesFolds,
 }
 
 impl Plant {
     /// Every fault.
-    pub const ALL: [Plant; 4] = [
+    pub const ALL: [Plant; 8] = [
         Plant::AcknowledgesEarly,
         Plant::SkipsSyncs,
         Plant::Misorders,
         Plant::NamesBeforeBytes,
+        Plant::TearsBatches,
+        Plant::TrustsAnybody,
+        Plant::SealsNothing,
+        Plant::LosesFolds,
     ];
+
+    /// Returns the part of the keys of objects that the bucket says to have and has not.
+    pub(crate) fn feigned(self) -> Option<&'static str> {
+        match self {
+            Plant::SealsNothing => Some("/sealed"),
+            Plant::LosesFolds => Some("/manifests/"),
+            Plant::AcknowledgesEarly
+            | Plant::SkipsSyncs
+            | Plant::Misorders
+            | Plant::NamesBeforeBytes
+            | Plant::TearsBatches
+            | Plant::TrustsAnybody => None,
+        }
+    }
+
+    /// Tells whether it is in the owner, and not in the disk or bucket.
+    pub(crate) fn is_of_owners(self) -> bool {
+        self != Plant::SkipsSyncs && self.feigned().is_none()
+    }
+
+    /// Tells whether it shows only where the client is in another process than the owner.
+    pub(crate) fn needs_a_client_elsewhere(self) -> bool {
+        self == Plant::TrustsAnybody
+    }
 }

@@ -32,7 +32,7 @@ struct Arguments {
     /// Prints every event.
     #[arg(long)]
     trace: bool,
-    /// Puts a fault of ours in: acknowledges-early, skips-syncs, misorders or names-before-bytes.
+    /// Puts a fault of ours in, such as acknowledges-early; a wrong name lists all.
     #[arg(long, value_parser = plant)]
     plant: Option<Plant>,
     /// Only worlds of this kind: small-files, database, savers, big-files, deep-trees or mixed.

@@ -45,6 +45,12 @@ pub(crate) enum Step {
     Remount,
     /// Closes the drive and opens it again.
     Reopen,
+    /// Another client acts.
+    Switch,
+    /// Somebody asks for the branch that is held.
+    Ask,
+    /// Somebody takes the branch from a holder that has been silent for too long.
+    TakeOver,
     Fold,
     Check,
     /// The process ends; what it had not written is gone.
@@ -95,6 +101,11 @@ pub(crate) enum InodeStep {
         mode: XattrMode,
     },
     RemoveXattr(XattrName),
+    /// Sets an access control list.
+    SetAcl {
+        name: XattrName,
+        list: Vec<u8>,
+    },
     /// Forgets an inode that has no entry.
     Drop,
     Sync,

@@ -5,15 +5,19 @@
 mod crash;
 mod life;
 mod lines;
+mod parked;
 mod perform;
+mod rival;
 
 use crate::check::{Broken, History, Snapshot, Verdict};
 use crate::clock::SimClock;
+use crate::fault::Late;
 use crate::fault::Plant;
 use crate::random::Random;
 use crate::trace::Trace;
 use crate::workload::{self, Profile};
 use life::{Life, Settings};
+use parked::Parked;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -101,11 +105,21 @@ pub(crate) struct World {
     /// When files were changed last, as far as that is known: a crash may forget it.
     touched: BTreeMap<Ino, Timestamp>,
     lines: BTreeMap<String, Line>,
+    /// The client that stands while the other acts.
+    parked: Option<Parked>,
     unknown: Option<Unknown>,
     /// Lines that were to be deleted, and may be.
     gone: BTreeMap<String, Line>,
     /// Names of branches and checkpoints that were used.
     names_used: u64,
+    /// Batches that were shipped when somebody looked last, and changes of names before that.
+    shipped: (u64, usize),
+    /// Whether the last failure was of a call that may have been done, because its answer was lost.
+    told_of_loss: bool,
+    /// Whether another owner has inherited the drive in this step.
+    has_new_owner: bool,
+    /// A write of an owner that has ended, which arrives some time.
+    late: Option<Late>,
     counts: Counts,
 }
 
@@ -166,9 +180,14 @@ impl World {
             history: History::default(),
             touched: BTreeMap::new(),
             lines: BTreeMap::new(),
+            parked: None,
+            late: None,
+            has_new_owner: false,
             unknown: None,
             gone: BTreeMap::new(),
             names_used: 0,
+            shipped: (0, 0),
+            told_of_loss: false,
             counts: Counts::default(),
         };
         world.begin_history()?;
@@ -179,6 +198,17 @@ impl World {
     /// Notes that a file was changed now.
     fn touch(&mut self, ino: Ino) {
         self.touched.insert(ino, self.clock.now());
+    }
+
+    /// Notes where batches ended, if any were shipped by the last step: before what it has changed or behind it.
+    fn note_batches(&mut self) {
+        let (ships, before) = self.shipped;
+        let (now, changes) = (self.life.owner.ships(), self.history.changes());
+        if now != ships {
+            self.history.batch_ends(before.min(changes));
+            self.history.batch_ends(changes);
+        }
+        self.shipped = (now, changes);
     }
 
     fn live(&mut self) -> Verdict<()> {

@@ -2,9 +2,13 @@
 //!
 //! It is written from POSIX and not from `core`. Invariant: `apply` makes only a change that `decide` allows.
 
+use super::acl;
 use std::collections::BTreeMap;
 use tenure_model::attr::{MODE_BITS, SETGID, SETUID};
 use tenure_model::{Ino, Kind, Name, Refusal, RenameMode, XattrMode, XattrName};
+
+/// What a mode says to owner, group and others.
+const PERMISSIONS: u32 = 0o777;
 
 /// Bytes that are no name.
 pub(crate) type Bytes = Box<[u8]>;
@@ -23,6 +27,45 @@ pub(crate) struct Inode {
     pub(crate) xattrs: BTreeMap<XattrName, Bytes>,
     pub(crate) entries: BTreeMap<Name, Ino>,
     pub(crate) parent: Ino,
+}
+
+impl Inode {
+    fn decide_acl(&self, name: &XattrName) -> Decided {
+        refuse_when(
+            acl::is_access(name) && self.kind == Kind::Symlink,
+            Refusal::NotSupported,
+        )?;
+        refuse_when(
+            acl::is_default(name) && self.kind != Kind::Directory,
+            Refusal::AccessDenied,
+        )
+    }
+
+    fn set_xattr(&mut self, name: &XattrName, value: &[u8]) {
+        if acl::is_access(name) {
+            self.mode = self.mode & !PERMISSIONS | acl::mode(value);
+            self.xattrs.remove(name);
+        }
+        if !acl::is_access(name) || acl::says_more(value) {
+            self.xattrs.insert(name.clone(), value.into());
+        }
+    }
+
+    fn set_mode(&mut self, mode: u32) {
+        self.mode = mode & MODE_BITS;
+        if let Some(list) = self.xattrs.get_mut(&acl::access()) {
+            *list = acl::with_mode(list, mode);
+        }
+    }
+
+    /// Takes what a directory's list says about what is made in it.
+    fn inherit(&mut self, list: &[u8]) {
+        if self.kind == Kind::Directory {
+            self.xattrs.insert(acl::default(), list.into());
+        }
+        let narrowed = acl::mode(list) & self.mode;
+        self.set_xattr(&acl::access(), &acl::with_mode(list, narrowed));
+    }
 }
 
 /// A change of names and attributes, with all that it needs.
@@ -139,10 +182,11 @@ impl Names {
             Change::Rename { from, to, mode } => self.decide_rename(from, to, *mode),
             Change::SetMode { ino, .. } | Change::SetOwner { ino, .. } => self.inode(*ino).map(|_| ()),
             Change::SetXattr { ino, name, mode, .. } => {
-                match (mode, self.inode(*ino)?.xattrs.contains_key(name)) {
+                let inode = self.inode(*ino)?;
+                match (mode, inode.xattrs.contains_key(name)) {
                     (XattrMode::Create, true) => Err(Refusal::Exists),
                     (XattrMode::Replace, false) => Err(Refusal::NoAttribute),
-                    (XattrMode::Set | XattrMode::Create | XattrMode::Replace, _) => Ok(()),
+                    (XattrMode::Set | XattrMode::Create | XattrMode::Replace, _) => inode.decide_acl(name),
                 }
             }
             Change::RemoveXattr { ino, name } => match self.inode(*ino)?.xattrs.contains_key(name) {
@@ -211,7 +255,7 @@ impl Names {
                 self.lose_name(ino);
             }
             Change::Rename { from, to, mode } => return self.rename(from, to, *mode),
-            Change::SetMode { ino, mode } => self.inode_mut(*ino).mode = mode & MODE_BITS,
+            Change::SetMode { ino, mode } => self.inode_mut(*ino).set_mode(*mode),
             Change::SetOwner { ino, owner } => {
                 let inode = self.inode_mut(*ino);
                 (inode.uid, inode.gid) = *owner;
@@ -221,7 +265,7 @@ impl Names {
                 }
             }
             Change::SetXattr { ino, name, value, .. } => {
-                self.inode_mut(*ino).xattrs.insert(name.clone(), value.clone());
+                self.inode_mut(*ino).set_xattr(name, value);
             }
             Change::RemoveXattr { ino, name } => {
                 self.inode_mut(*ino).xattrs.remove(name);
@@ -269,7 +313,11 @@ impl Names {
             entries: BTreeMap::new(),
             parent: Ino(0),
         };
+        let list = directory.xattrs.get(&acl::default()).cloned();
         self.inodes.insert(*ino, inode);
+        if let Some(list) = list.filter(|_| *kind != Kind::Symlink) {
+            self.inode_mut(*ino).inherit(&list);
+        }
         if let Some(at) = at {
             self.put(at, *ino);
         }
@@ -286,6 +334,9 @@ impl Names {
             self.take(to);
         }
         self.put(to, moved);
+        if let RenameMode::Whiteout(ino) = mode {
+            self.leave_whiteout(from, ino, moved);
+        }
         let mut named = vec![moved];
         match (mode, other) {
             (RenameMode::Exchange, Some(other)) => {
@@ -296,6 +347,24 @@ impl Names {
             (_, None) => {}
         }
         named
+    }
+
+    /// Leaves a character device 0/0 in the place of what was moved (rename(2)).
+    fn leave_whiteout(&mut self, at: &Place, ino: Ino, moved: Ino) {
+        let like = self.inode_mut(moved);
+        let whiteout = Inode {
+            kind: Kind::CharDevice,
+            mode: 0,
+            nlink: 1,
+            uid: like.uid,
+            gid: like.gid,
+            target: Box::default(),
+            xattrs: BTreeMap::new(),
+            entries: BTreeMap::new(),
+            parent: Ino(0),
+        };
+        self.inodes.insert(ino, whiteout);
+        self.put(at, ino);
     }
 
     fn put(&mut self, at: &Place, ino: Ino) {

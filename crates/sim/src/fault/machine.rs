@@ -4,6 +4,8 @@
 
 use super::Plant;
 use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::fmt;
 use std::io::IoSliceMut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,6 +24,15 @@ pub(crate) enum Loss {
     Behind,
 }
 
+/// When the power fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum After {
+    /// After so many calls.
+    Calls(u64),
+    /// After so many writes of the journal, at the next one.
+    JournalWrites(u64),
+}
+
 /// The bucket and disk of one machine, from its start to its end.
 #[derive(Clone)]
 pub(crate) struct Machine {
@@ -32,8 +43,56 @@ pub(crate) struct Machine {
 struct Power {
     calls: AtomicU64,
     off: AtomicBool,
-    loss: Mutex<Option<(u64, Loss)>>,
+    loss: Mutex<Option<(After, Loss)>>,
+    /// The write that was on its way when the power failed.
+    late: Mutex<Option<Late>>,
+    /// The names that files have got since they were opened.
+    names: Mutex<BTreeMap<Key, Key>>,
+    /// Whether syncs are said to be done and are not.
     lies: bool,
+    feigns: Option<Feigned>,
+}
+
+/// A write that has left its process and arrives when that has ended.
+pub(crate) struct Late {
+    key: Key,
+    offset: u64,
+    bytes: Vec<u8>,
+}
+
+impl fmt::Debug for Late {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "write of {} bytes at {} of {}",
+            self.bytes.len(),
+            self.offset,
+            self.key
+        )
+    }
+}
+
+impl Late {
+    /// Lets it arrive, where its file still is.
+    pub(crate) fn arrive(&self, disk: &dyn Disk) -> Result<bool, Failure> {
+        let Some(file) = disk.open(&self.key)? else {
+            return Ok(false);
+        };
+        file.write_durably(self.offset, &self.bytes)?;
+        Ok(true)
+    }
+}
+
+/// Objects that this machine says to have and has not.
+struct Feigned {
+    part: &'static str,
+    objects: Mutex<BTreeMap<Key, Vec<u8>>>,
+}
+
+impl Feigned {
+    fn is_meant(&self, key: &Key) -> bool {
+        key.as_str().contains(self.part)
+    }
 }
 
 impl Machine {
@@ -44,15 +103,20 @@ impl Machine {
                 calls: AtomicU64::new(0),
                 off: AtomicBool::new(false),
                 loss: Mutex::new(None),
+                late: Mutex::default(),
+                names: Mutex::default(),
+                feigns: plant.and_then(Plant::feigned).map(|part| Feigned {
+                    part,
+                    objects: Mutex::default(),
+                }),
                 lies: plant == Some(Plant::SkipsSyncs),
             }),
         }
     }
 
-    /// Lets the power fail at the call that comes after `calls` more.
-    pub(crate) fn lose_power(&self, calls: u64, loss: Loss) {
-        let at = self.power.calls.load(Ordering::Relaxed) + calls;
-        *self.power.loss.lock() = Some((at, loss));
+    /// Lets the power fail.
+    pub(crate) fn lose_power(&self, after: After, loss: Loss) {
+        *self.power.loss.lock() = Some((after, loss));
     }
 
     /// Lets the power stay, whatever was planned.
@@ -63,6 +127,11 @@ impl Machine {
     /// Lets the power be lost now.
     pub(crate) fn turn_off(&self) {
         self.power.off.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns the write that was on its way when the power failed, if one was.
+    pub(crate) fn late(&self) -> Option<Late> {
+        self.power.late.lock().take()
     }
 
     pub(crate) fn is_off(&self) -> bool {
@@ -77,22 +146,39 @@ impl Machine {
 
 impl Power {
     /// Counts a call; tells how much of it happens before the power fails, if it does.
-    fn count(&self) -> Result<Option<Loss>, Failure> {
+    fn count(&self, is_journal_write: bool) -> Result<Option<Loss>, Failure> {
         if self.off.load(Ordering::Relaxed) {
             return Err(ended());
         }
-        let number = self.calls.fetch_add(1, Ordering::Relaxed);
-        let loss = self
-            .loss
-            .lock()
-            .filter(|(at, _)| *at <= number)
-            .map(|(_, loss)| loss);
-        self.off.store(loss.is_some(), Ordering::Relaxed);
-        Ok(loss)
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        let mut planned = self.loss.lock();
+        let Some((after, loss)) = &mut *planned else {
+            return Ok(None);
+        };
+        let left = match after {
+            After::Calls(left) => left,
+            After::JournalWrites(left) if is_journal_write => left,
+            After::JournalWrites(_) => return Ok(None),
+        };
+        if *left > 0 {
+            *left -= 1;
+            return Ok(None);
+        }
+        self.off.store(true, Ordering::Relaxed);
+        Ok(Some(*loss))
+    }
+
+    /// Keeps a write of the journal that was on its way: other files are written by nobody whose lock is gone.
+    fn leave_late(&self, key: &Key, offset: u64, bytes: &[u8]) {
+        if is_of_journal(key) {
+            let key = self.names.lock().get(key).unwrap_or(key).clone();
+            let bytes = bytes.to_vec();
+            *self.late.lock() = Some(Late { key, offset, bytes });
+        }
     }
 
     fn call<T, E: From<Failure>>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
-        match self.count()? {
+        match self.count(false)? {
             None => make(),
             Some(Loss::Before | Loss::Midway) => Err(ended().into()),
             Some(Loss::Behind) => {
@@ -103,16 +189,28 @@ impl Power {
     }
 }
 
+fn is_of_journal(key: &Key) -> bool {
+    key.as_str().contains("/journal/")
+}
+
 fn ended() -> Failure {
     Failure::Unknown("the process has ended".to_owned())
 }
 
 impl Bucket for Machine {
     fn put_if_absent(&self, key: &Key, bytes: &[u8]) -> Result<Put, Failure> {
+        if let Some(feigned) = self.power.feigns.as_ref().filter(|feigned| feigned.is_meant(key)) {
+            feigned.objects.lock().insert(key.clone(), bytes.to_vec());
+            return Ok(Put::Created);
+        }
         self.power.call(|| self.inner.put_if_absent(key, bytes))
     }
 
     fn get(&self, key: &Key) -> Result<Option<Vec<u8>>, Failure> {
+        let feigned = self.power.feigns.as_ref();
+        if let Some(bytes) = feigned.and_then(|feigned| feigned.objects.lock().get(key).cloned()) {
+            return Ok(Some(bytes));
+        }
         self.power.call(|| self.inner.get(key))
     }
 
@@ -157,24 +255,26 @@ struct MachineDisk {
 }
 
 impl MachineDisk {
-    fn wrapped(&self, inner: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
-        let power = self.power.clone();
-        Arc::new(MachineFile { inner, power })
+    fn wrapped(&self, key: &Key, inner: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
+        let (key, power) = (key.clone(), self.power.clone());
+        Arc::new(MachineFile { key, inner, power })
     }
 }
 
 impl Disk for MachineDisk {
     fn create(&self, key: &Key) -> Result<Arc<dyn DiskFile>, Failure> {
-        Ok(self.wrapped(self.power.call(|| self.inner.create(key))?))
+        Ok(self.wrapped(key, self.power.call(|| self.inner.create(key))?))
     }
 
     fn open(&self, key: &Key) -> Result<Option<Arc<dyn DiskFile>>, Failure> {
         let file = self.power.call(|| self.inner.open(key))?;
-        Ok(file.map(|file| self.wrapped(file)))
+        Ok(file.map(|file| self.wrapped(key, file)))
     }
 
     fn rename(&self, from: &Key, to: &Key) -> Result<(), Failure> {
-        self.power.call(|| self.inner.rename(from, to))
+        self.power.call(|| self.inner.rename(from, to))?;
+        self.power.names.lock().insert(from.clone(), to.clone());
+        Ok(())
     }
 
     fn remove(&self, key: &Key) -> Result<(), Failure> {
@@ -191,6 +291,8 @@ impl Disk for MachineDisk {
 }
 
 struct MachineFile {
+    /// The key under which it was opened: it may have another now.
+    key: Key,
     inner: Arc<dyn DiskFile>,
     power: Arc<Power>,
 }
@@ -202,10 +304,14 @@ impl MachineFile {
         bytes: &[u8],
         write: impl FnOnce() -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        match self.power.count()? {
+        let is_journal_write = is_of_journal(&self.key);
+        match self.power.count(is_journal_write)? {
             None if self.power.lies => self.inner.write_at(offset, bytes),
             None => write(),
-            Some(Loss::Before) => Err(ended()),
+            Some(Loss::Before) => {
+                self.power.leave_late(&self.key, offset, bytes);
+                Err(ended())
+            }
             // What was on its way is not synced: the power loss takes any part of it.
             Some(Loss::Midway) => self.inner.write_at(offset, bytes).and(Err(ended())),
             Some(Loss::Behind) => write().and(Err(ended())),

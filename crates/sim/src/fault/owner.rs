@@ -1,9 +1,11 @@
 //! An owner with a fault of ours in it: it acknowledges, orders or parts batches as no owner may.
 
 use super::Plant;
+use super::chain::{Chains, Holder};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use tenure_core::Branch;
 use tenure_model::codec::{Codec, Reader};
 use tenure_model::record::Source;
@@ -23,6 +25,7 @@ pub(crate) struct Planted {
     plant: Plant,
     syncing: Syncing,
     held: Mutex<Held>,
+    chains: Chains,
 }
 
 #[derive(Default)]
@@ -39,6 +42,7 @@ impl Planted {
             plant,
             syncing,
             held: Mutex::default(),
+            chains: Chains::default(),
         }
     }
 
@@ -48,6 +52,33 @@ impl Planted {
             self.inner.ship(batch, after, Box::new(drop));
         }
         &*self.inner
+    }
+
+    /// Ships a batch behind whatever has passed.
+    fn pass(&self, batch: Batch, after: Option<Branch>, holder: Holder) -> Result<Shipped, Error> {
+        let as_shipped = Digest::of(&batch.written());
+        if self.chains.has_passed(batch.branch, as_shipped) {
+            return Ok(Shipped { digest: as_shipped });
+        }
+        let batch = self.chains.put_behind(batch, holder);
+        let (send, shipped) = mpsc::channel();
+        let told = Box::new(move |outcome| drop(send.send(outcome)));
+        self.inner.ship(batch.clone(), after, told);
+        let shipped = shipped.recv().expect("every batch is answered")?;
+        self.chains.pass(&batch, as_shipped);
+        Ok(shipped)
+    }
+
+    /// Ships a batch as two.
+    fn tear(&self, batch: Batch, after: Option<Branch>) -> Result<(), Error> {
+        let mut ops = ops_of(&batch.ops);
+        let behind = ops.split_off(ops.len() / 2);
+        let half = |ops: &[Op]| Batch {
+            ops: bytes_of(ops),
+            ..batch.clone()
+        };
+        self.pass(half(&ops), None, Holder::Kept)?;
+        self.pass(half(&behind), after, Holder::Kept).map(drop)
     }
 }
 
@@ -112,7 +143,11 @@ impl Owner<Branch> for Planted {
     }
 
     fn lend(&self, session: SessionId, name: &str, access: Access) -> Result<Lent<Branch>, Error> {
-        self.honest().lend(session, name, access)
+        let lent = self.honest().lend(session, name, access)?;
+        if let (Access::Exclusive, Some(branch)) = (access, lent.branch) {
+            self.chains.begin(session, branch, lent.inos.next);
+        }
+        Ok(lent)
     }
 
     fn lend_inos(&self, session: SessionId) -> Result<InoRange, Error> {
@@ -129,10 +164,17 @@ impl Owner<Branch> for Planted {
 
     fn ship(&self, mut batch: Batch, after: Option<Branch>, done: Done<Shipped>) {
         let mut ops = ops_of(&batch.ops);
+        let digest = Digest::of(&batch.written());
         match self.plant {
-            Plant::SkipsSyncs => {}
+            Plant::SkipsSyncs | Plant::SealsNothing | Plant::LosesFolds => {}
+            Plant::TearsBatches => {
+                return done(self.tear(batch, after).map(|()| Shipped { digest }));
+            }
+            Plant::TrustsAnybody => {
+                let passed = self.pass(batch, after, Holder::Forged);
+                return done(passed.map(|_| Shipped { digest }));
+            }
             Plant::AcknowledgesEarly => {
-                let digest = Digest::of(&batch.written());
                 self.honest();
                 self.held.lock().batch = Some((batch, after));
                 return done(Ok(Shipped { digest }));

@@ -5,6 +5,7 @@ use super::{ContentStep, EntryStep, InodeStep, Place, Profile, Step};
 use crate::check::{Content, Names};
 use crate::random::Random;
 use std::time::Duration;
+use tenure_model::acl::{self, Tag};
 use tenure_model::{Ino, Kind, Name, RenameMode, XattrMode, XattrName};
 
 /// Offsets that make a file sparse.
@@ -62,6 +63,7 @@ impl Chooser<'_> {
             }),
             Topic::Rename => Step::Entry(self.rename()?),
             Topic::Attribute => Step::Inode(self.inode(), self.attribute()),
+            Topic::Xattr if self.random.one_in(5) => self.acl(),
             Topic::Xattr => Step::Inode(self.inode(), self.xattr()),
             Topic::Sync => Step::Inode(self.inode(), InodeStep::Sync),
             Topic::Look => Step::Inode(self.inode(), InodeStep::Look),
@@ -92,6 +94,9 @@ impl Chooser<'_> {
             Topic::Inspect => Step::Inspect,
             Topic::Remount => Step::Remount,
             Topic::Reopen => Step::Reopen,
+            Topic::Switch => Step::Switch,
+            Topic::Rival if self.random.one_in(2) => Step::Ask,
+            Topic::Rival => Step::TakeOver,
             Topic::Fold => Step::Fold,
             Topic::Check => Step::Check,
             Topic::Crash if self.random.one_in(2) => Step::Kill,
@@ -177,6 +182,7 @@ impl Chooser<'_> {
         let kind = match self.random.below(30) {
             0 if is_named => Kind::Symlink,
             1 if is_named => Kind::Fifo,
+            2 if is_named => Kind::CharDevice,
             _ => Kind::File,
         };
         let mode = [0o644, 0o600, 0o755, 0o4755][self.random.below(4) as usize];
@@ -215,6 +221,8 @@ impl Chooser<'_> {
         let mode = match self.random.below(8) {
             0 => RenameMode::NoReplace,
             1 | 2 => RenameMode::Exchange,
+            // The number is the client's to choose.
+            3 if self.random.one_in(2) => RenameMode::Whiteout(Ino(0)),
             _ => RenameMode::Replace,
         };
         Some(EntryStep::Rename { from, to, mode })
@@ -239,6 +247,30 @@ impl Chooser<'_> {
             len: self.random.below(2000) as usize,
             mode: *self.random.pick(&modes),
         }
+    }
+
+    /// Returns a step that sets an access control list, mostly where it may be.
+    fn acl(&mut self) -> Step {
+        let (ino, name) = match self.random.below(4) {
+            0 => (self.inode(), acl::ACCESS),
+            1 => (self.inode(), acl::DEFAULT),
+            2 => (self.directory(), acl::DEFAULT),
+            _ => (self.file().unwrap_or(Ino::ROOT), acl::ACCESS),
+        };
+        let name = XattrName::parse(name).expect("it is a name");
+        let mut lines = vec![(Tag::UserObj, u32::MAX)];
+        let is_named = self.random.one_in(2);
+        lines.extend(is_named.then_some((Tag::User, self.random.below(3) as u32)));
+        lines.push((Tag::GroupObj, u32::MAX));
+        lines.extend(is_named.then_some((Tag::Mask, u32::MAX)));
+        lines.push((Tag::Other, u32::MAX));
+        let mut list = 2u32.to_le_bytes().to_vec();
+        for (tag, id) in lines {
+            list.extend_from_slice(&(tag as u16).to_le_bytes());
+            list.extend_from_slice(&(self.random.below(8) as u16).to_le_bytes());
+            list.extend_from_slice(&id.to_le_bytes());
+        }
+        Step::Inode(ino, InodeStep::SetAcl { name, list })
     }
 
     fn seed(&mut self) -> u64 {

@@ -3,7 +3,7 @@
 use super::World;
 use super::life::{Life, Started};
 use crate::check::{Broken, History, Verdict, broken, survey};
-use crate::fault::Loss;
+use crate::fault::{After, Loss, Sessions};
 use crate::random::Random;
 use tenure_store::faulty::{Fault, Plan};
 use tenure_store::{Bucket, MemoryBucket};
@@ -15,18 +15,32 @@ pub(super) fn draw_loss(random: &mut Random) -> Loss {
     *random.pick(&[Loss::Before, Loss::Midway, Loss::Behind])
 }
 
+/// Draws when the power fails in a life.
+pub(super) fn draw_after(random: &mut Random) -> After {
+    if random.one_in(3) {
+        After::JournalWrites(random.below(40))
+    } else {
+        After::Calls(random.below(400))
+    }
+}
+
 impl World {
     /// Lets the power fail some time in this life, or not.
     pub(super) fn plan_loss(&mut self) {
         if self.faults.one_in(2) {
-            let calls = self.faults.below(400);
-            let loss = draw_loss(&mut self.faults);
-            self.life.machine.lose_power(calls, loss);
+            let (after, loss) = (draw_after(&mut self.faults), draw_loss(&mut self.faults));
+            self.life.machine.lose_power(after, loss);
         }
     }
 
     /// Does what follows from the step before: a crash, the end of a process, the end of faults.
     pub(super) fn look_after(&mut self) -> Verdict<()> {
+        self.adopt()?;
+        if std::mem::take(&mut self.has_new_owner) {
+            // Faults are of the machine that has gone.
+            self.life.in_trouble = false;
+        }
+        self.note_batches();
         if self.life.machine.is_off() {
             return self.recover_from_loss();
         }
@@ -45,11 +59,30 @@ impl World {
             }
             return self.kill();
         }
+        self.let_arrive()?;
         if self.life.is_durable() {
             self.history.synced_all();
         }
         if self.life.in_trouble && self.faults.one_in(8) {
             return self.end_trouble();
+        }
+        Ok(())
+    }
+
+    /// Lets a write arrive whose process has ended, some time after another process has taken over.
+    fn let_arrive(&mut self) -> Verdict<()> {
+        if self.late.is_none() || !self.faults.one_in(4) {
+            return Ok(());
+        }
+        let late = self.late.take().expect("it was just there");
+        let disk = self.life.memory.disk().expect("memory has a disk");
+        match late.arrive(&*disk) {
+            Ok(has_arrived) => self
+                .trace
+                .note(format_args!("{late:?} arrives late: {has_arrived}")),
+            Err(failure) => self
+                .trace
+                .note(format_args!("a write does not arrive: {failure}")),
         }
         Ok(())
     }
@@ -116,10 +149,26 @@ impl World {
         self.look_after()
     }
 
-    /// The process ends, and its machine goes on.
+    /// Goes on with the owner that has inherited the drive meanwhile, if one has.
+    pub(super) fn adopt(&mut self) -> Verdict<()> {
+        match self.life.adopt() {
+            Err(error) => broken(format!("the next owner cannot open the drive: {error}")),
+            Ok(None) => Ok(()),
+            Ok(Some(late)) => {
+                self.late = late;
+                self.has_new_owner = true;
+                self.counts.crashes += 1;
+                self.refuse_losses()
+            }
+        }
+    }
+
+    /// The owner's process ends, and its machine goes on. A client in another process goes on as well, mostly.
     pub(super) fn kill(&mut self) -> Verdict<()> {
+        if self.life.end_owner(Sessions::ComeBack) {
+            return self.look_after();
+        }
         self.counts.crashes += 1;
-        self.life.machine.turn_off();
         let memory = self.life.memory.copy();
         self.recover_from(memory)
     }
@@ -141,8 +190,10 @@ impl World {
         self.counts.crashes += 1;
         if self.faults.one_in(4) {
             self.trace.note(format_args!("the process ends"));
+            self.late = self.life.machine.late();
             return memory.copy();
         }
+        self.late = None;
         let seed = self.faults.next();
         self.trace.note(format_args!("the power fails"));
         memory.after_power_loss(seed)
@@ -156,12 +207,16 @@ impl World {
 
     /// Opens what is left, though that may fail and crash as well, and judges it.
     pub(super) fn recover(&mut self, mut memory: MemoryBucket) -> Verdict<()> {
-        self.life.let_go();
+        self.note_batches();
+        self.let_go();
         let mut failed = 0;
         loop {
             let may_fail = failed < FAILED_RECOVERIES_MAX && self.settings.plant.is_none();
             if self.try_recovery(memory.clone(), may_fail)? {
+                self.life.machine.keep_power();
+                self.judge_parked()?;
                 self.plan_loss();
+                self.shipped = (self.life.owner.ships(), self.history.changes());
                 return Ok(());
             }
             failed += 1;
@@ -176,8 +231,8 @@ impl World {
         let mut may_err = false;
         match self.faults.below(6) {
             0 | 1 if may_fail => {
-                let calls = self.faults.below(120);
-                machine.lose_power(calls, draw_loss(&mut self.faults));
+                let after = After::Calls(self.faults.below(120));
+                machine.lose_power(after, draw_loss(&mut self.faults));
             }
             2 if may_fail => {
                 let faults = [
@@ -195,7 +250,8 @@ impl World {
             }
             _ => {}
         }
-        let opened = Life::open(started, &self.settings, &self.clock, &mut self.faults);
+        let around = (&self.settings, &self.clock, &self.trace);
+        let opened = Life::open(started, around, &mut self.faults);
         faulty.set_plan(Plan::none());
         match opened {
             Ok(life) => {
@@ -217,18 +273,17 @@ impl World {
         }
     }
 
-    fn judge_recovery(&mut self) -> Verdict<()> {
-        self.trace
-            .note(format_args!("opened: {:?}", self.life.drive.notices()));
-        if let Some(lost) = self
-            .life
-            .drive
-            .notices()
-            .iter()
-            .find(|notice| notice.contains("lost"))
-        {
-            return broken(format!("the drive says that it has lost something: {lost}"));
+    fn refuse_losses(&self) -> Verdict<()> {
+        let notices = self.life.drive.notices();
+        self.trace.note(format_args!("opened: {notices:?}"));
+        match notices.iter().find(|notice| notice.contains("lost")) {
+            Some(lost) => broken(format!("the drive says that it has lost something: {lost}")),
+            None => Ok(()),
         }
+    }
+
+    fn judge_recovery(&mut self) -> Verdict<()> {
+        self.refuse_losses()?;
         let held = self.life.hold(&self.settings, &self.clock, &self.held);
         held.map_err(|error| Broken(format!("the branch cannot be held again: {error}")))?;
         let found = survey(self.life.branch());

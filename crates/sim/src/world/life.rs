@@ -1,10 +1,12 @@
 //! A life: one process with a drive and a client, from its start to its end, on one machine.
 
+use super::crash::{draw_after, draw_loss};
 use crate::check::{Verdict, broken};
 use crate::clock::SimClock;
-use crate::fault::{Machine, Plant, Planted, Syncing};
+use crate::fault::{After, Heir, Lane, Late, Machine, Owning, Plant, Planted, Sessions, Syncing};
 use crate::random::Random;
 use crate::trace::Trace;
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -49,7 +51,8 @@ impl Settings {
             },
             stage_settle: *random.pick(&[16 << 10, 256 << 10, 4 << 20]),
             // An owner that is told each op finds by itself what is put in wrongly.
-            is_hosted: !random.one_in(4) || plant.is_some(),
+            is_hosted: !random.one_in(3) && !plant.is_some_and(Plant::needs_a_client_elsewhere)
+                || plant.is_some_and(|plant| !plant.needs_a_client_elsewhere()),
             plant,
         }
     }
@@ -61,7 +64,8 @@ pub(super) struct Life {
     pub(super) machine: Machine,
     pub(super) faulty: Arc<FaultyBucket>,
     pub(super) drive: Arc<Drive>,
-    pub(super) owner: Arc<dyn Owner<tenure_core::Branch>>,
+    pub(super) owner: Arc<Lane>,
+    inherited: Inherited,
     branch: Option<Branch>,
     pub(super) syncing: Syncing,
     /// Whether calls may fail now.
@@ -71,6 +75,9 @@ pub(super) struct Life {
     /// Whether the process has nothing more to do here.
     pub(super) must_end: bool,
 }
+
+/// The owner that has inherited the drive since somebody looked, or why none could.
+type Inherited = Arc<Mutex<Option<Result<(Started, Arc<Drive>), Error>>>>;
 
 /// A machine that has started, with the bucket that its process sees.
 pub(super) struct Started {
@@ -100,6 +107,54 @@ pub(super) fn drive_name() -> DriveName {
 
 fn branch_name(name: &str) -> BranchName {
     BranchName::parse(name).expect("the world makes valid names")
+}
+
+/// What a life is made with, beside chance.
+pub(super) type Around<'a> = (&'a Settings, &'a Arc<SimClock>, &'a Trace);
+
+fn owning(started: &Started, drive: &Arc<Drive>, settings: &Settings, syncing: &Syncing) -> Owning {
+    let owner: Arc<dyn Owner<tenure_core::Branch>> = match settings.plant.filter(|plant| plant.is_of_owners())
+    {
+        None => drive.clone(),
+        Some(plant) => Arc::new(Planted::new(drive.clone(), plant, syncing.clone())),
+    };
+    let machine = started.machine.clone();
+    Owning { owner, machine }
+}
+
+/// Finds the next owner after one has ended: mostly only the process has ended, else the client ends as well.
+fn heir(
+    mut memory: MemoryBucket,
+    (settings, clock, trace): Around<'_>,
+    (syncing, inherited): (Syncing, Inherited),
+    mut random: Random,
+) -> Heir {
+    let (settings, clock, trace) = (settings.clone(), clock.clone(), trace.clone());
+    Box::new(move || {
+        if random.one_in(3) {
+            return None;
+        }
+        memory = memory.copy();
+        memory.limit_space(None);
+        let started = Started::new(memory.clone(), settings.plant, &trace);
+        let options = drive_options(&settings, &clock, &mut random);
+        trace.note(format_args!("  the owner has ended; the next one"));
+        match Drive::open(started.faulty.clone(), &drive_name(), options) {
+            Err(error) => {
+                *inherited.lock() = Some(Err(error));
+                None
+            }
+            Ok(drive) => {
+                if random.one_in(2) {
+                    let (after, loss) = (draw_after(&mut random), draw_loss(&mut random));
+                    started.machine.lose_power(after, loss);
+                }
+                let owning = owning(&started, &drive, &settings, &syncing);
+                *inherited.lock() = Some(Ok((started, drive)));
+                Some(owning)
+            }
+        }
+    })
 }
 
 fn drive_options(settings: &Settings, clock: &Arc<SimClock>, random: &mut Random) -> tenure_server::Options {
@@ -136,7 +191,7 @@ impl Life {
             if settings.plant.is_none() && tries < 3 && random.one_in(2) {
                 started
                     .machine
-                    .lose_power(random.below(40), super::crash::draw_loss(random));
+                    .lose_power(After::Calls(random.below(40)), draw_loss(random));
             }
             tries += 1;
             let options = drive_options(settings, clock, random);
@@ -144,12 +199,14 @@ impl Life {
             let is_off = started.machine.is_off();
             trace.note(format_args!("create: {:?}", made.as_ref().map(|_| ())));
             match made {
-                Ok(drive) if !is_off => return Ok(Self::new(started, drive, settings)),
+                Ok(drive) if !is_off => {
+                    return Ok(Self::new(started, drive, (settings, clock, trace), random));
+                }
                 Ok(_) | Err(_) if is_off => {}
                 // It was made before, as far as it had to.
                 Err(Error::Refused(_)) if tries > 1 => {
                     started.machine.keep_power();
-                    return Self::open(started, settings, clock, random).map_err(|error| {
+                    return Self::open(started, (settings, clock, trace), random).map_err(|error| {
                         crate::check::Broken(format!("a drive that is there cannot be opened: {error}"))
                     });
                 }
@@ -161,23 +218,28 @@ impl Life {
     }
 
     /// Opens the drive.
-    pub(super) fn open(
-        started: Started,
-        settings: &Settings,
-        clock: &Arc<SimClock>,
-        random: &mut Random,
-    ) -> Result<Self, Error> {
-        let options = drive_options(settings, clock, random);
+    pub(super) fn open(started: Started, around: Around<'_>, random: &mut Random) -> Result<Self, Error> {
+        let options = drive_options(around.0, around.1, random);
         let drive = Drive::open(started.faulty.clone(), &drive_name(), options)?;
-        Ok(Self::new(started, drive, settings))
+        Ok(Self::new(started, drive, around, random))
     }
 
-    fn new(started: Started, drive: Arc<Drive>, settings: &Settings) -> Self {
-        let syncing = Syncing::default();
-        let owner: Arc<dyn Owner<tenure_core::Branch>> = match settings.plant {
-            None | Some(Plant::SkipsSyncs) => drive.clone(),
-            Some(plant) => Arc::new(Planted::new(drive.clone(), plant, syncing.clone())),
-        };
+    fn new(started: Started, drive: Arc<Drive>, around: Around<'_>, random: &mut Random) -> Self {
+        let (settings, _, _) = around;
+        let (syncing, inherited) = (Syncing::default(), Inherited::default());
+        let mut random = Random::new(random.next(), "lane");
+        let heir = (!settings.is_hosted).then(|| {
+            let memory = started.memory.clone();
+            heir(
+                memory,
+                around,
+                (syncing.clone(), inherited.clone()),
+                random.clone(),
+            )
+        });
+        let owning = owning(&started, &drive, settings, &syncing);
+        random.next();
+        let owner = Arc::new(Lane::new(owning, heir, random));
         let Started {
             memory,
             machine,
@@ -189,6 +251,7 @@ impl Life {
             faulty,
             drive,
             owner,
+            inherited,
             branch: None,
             syncing,
             in_trouble: false,
@@ -197,13 +260,32 @@ impl Life {
         }
     }
 
+    /// Goes on with the owner that has inherited the drive, if one has, and returns the write that the last one may have
+    /// left underway; or why none could inherit it.
+    pub(super) fn adopt(&mut self) -> Result<Option<Option<Late>>, Error> {
+        let Some(inherited) = self.inherited.lock().take() else {
+            return Ok(None);
+        };
+        let (started, drive) = inherited?;
+        let late = self.machine.late();
+        (self.memory, self.machine, self.faulty) = (started.memory, started.machine, started.faulty);
+        self.drive = drive;
+        Ok(Some(late))
+    }
+
+    /// Ends the owner and lets the client go on with the next one; tells whether the client has outlived it.
+    pub(super) fn end_owner(&mut self, sessions: Sessions) -> bool {
+        self.machine.turn_off();
+        self.broken().is_none() && self.owner.inherit(sessions)
+    }
+
     /// Returns the branch that is held.
     pub(super) fn branch(&self) -> &Branch {
         self.branch.as_ref().expect("a branch is held between two steps")
     }
 
     /// Holds a branch, or looks at what a branch or checkpoint is.
-    fn client(
+    pub(super) fn client(
         &self,
         settings: &Settings,
         clock: &Arc<SimClock>,
@@ -265,6 +347,21 @@ impl Life {
         self.client(settings, clock, (name, Access::Read))
     }
 
+    /// Sets the branch aside, with the client that holds it.
+    pub(super) fn set_aside(&mut self) -> Option<Branch> {
+        self.branch.take()
+    }
+
+    /// Takes a client that was set aside.
+    pub(super) fn take_up(&mut self, branch: Option<Branch>) {
+        self.branch = branch;
+    }
+
+    /// Tells whether the client can outlive the owner.
+    pub(super) fn is_elsewhere(&self) -> bool {
+        self.owner.has_heirs()
+    }
+
     /// Lets the branch go without a word.
     pub(super) fn let_go(&mut self) {
         self.branch = None;
@@ -272,13 +369,18 @@ impl Life {
 
     /// Tells whether the drive says that it has stopped.
     pub(super) fn has_stopped(&self) -> bool {
-        self.owner.room().is_err()
+        Owner::room(&*self.drive).is_err()
     }
 
     /// Runs a sync, so that planted faults know of it.
     pub(super) fn sync<R>(&self, sync: impl FnOnce(&Branch) -> R) -> R {
+        self.sync_of(self.branch(), sync)
+    }
+
+    /// Runs a sync of any client.
+    pub(super) fn sync_of<R>(&self, branch: &Branch, sync: impl FnOnce(&Branch) -> R) -> R {
         self.syncing.store(true, Ordering::Relaxed);
-        let synced = sync(self.branch());
+        let synced = sync(branch);
         self.syncing.store(false, Ordering::Relaxed);
         synced
     }

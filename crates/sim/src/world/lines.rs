@@ -5,7 +5,7 @@ use crate::check::{Broken, History, Verdict, broken, survey};
 use std::collections::BTreeSet;
 use tenure_model::record::Source;
 use tenure_model::{BranchName, CheckpointName, Failure};
-use tenure_wire::Error;
+use tenure_wire::{Error, Owner};
 
 /// Branches and checkpoints that there may be beside the one that is held.
 const LINES_MAX: usize = 6;
@@ -92,7 +92,7 @@ impl World {
     }
 
     /// Reads all that a branch or checkpoint is.
-    fn look_at(&self, name: &str) -> Result<crate::check::Snapshot, Error> {
+    pub(super) fn look_at(&self, name: &str) -> Result<crate::check::Snapshot, Error> {
         let reader = self.life.look_at(&self.settings, &self.clock, name)?;
         let found = survey(&reader)?;
         reader.close()?;
@@ -125,7 +125,7 @@ impl World {
     /// Tells whether what failed may be done all the same.
     fn may_be_done(&self, error: &Error) -> bool {
         let waits = matches!(error, Error::Failed(Failure::Waits(_)));
-        waits || self.life.machine.is_off() || self.life.has_stopped()
+        waits || self.told_of_loss || self.life.machine.is_off() || self.life.has_stopped()
     }
 
     /// Makes what waits durable, so that it can be told from what was never done; tells whether that went well.
@@ -138,7 +138,7 @@ impl World {
         Ok(self.done(folded)?.is_some())
     }
 
-    fn some_line(&mut self, may: impl Fn(&Line) -> bool) -> Option<String> {
+    pub(super) fn some_line(&mut self, may: impl Fn(&Line) -> bool) -> Option<String> {
         let names: Vec<_> = self
             .lines
             .iter()
@@ -184,6 +184,7 @@ impl World {
         }
         let mut expected: BTreeSet<String> = self.lines.keys().cloned().collect();
         expected.insert(self.held.clone());
+        expected.extend(self.parked.as_ref().map(|parked| parked.name.clone()));
         if let Some(missing) = expected.difference(&there).next() {
             return broken(format!("{missing} is gone"));
         }
@@ -252,7 +253,7 @@ impl World {
 
     /// Closes the drive in good order and opens it again.
     pub(super) fn reopen(&mut self) -> Verdict<()> {
-        if !self.close_branch()? {
+        if !self.close_parked()? || !self.close_branch()? {
             return Ok(());
         }
         self.life.let_go();

@@ -11,7 +11,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 use tenure_client::Branch;
 use tenure_model::{Failure, Ino, Refusal};
-use tenure_wire::Error;
+use tenure_wire::{Error, Owner};
 
 /// How long an idle world is idle at once, and how often.
 const IDLE: Duration = Duration::from_secs(3600);
@@ -21,6 +21,7 @@ impl World {
     /// Makes a step happen.
     pub(super) fn perform(&mut self, step: &Step) -> Verdict<()> {
         self.trace.note(format_args!("{step:?}"));
+        self.told_of_loss = false;
         match step {
             Step::Entry(step) => self.change_entries(step),
             Step::Inode(ino, step) => self.change_inode(*ino, step),
@@ -43,6 +44,9 @@ impl World {
             Step::Inspect => self.inspect_one(),
             Step::Remount => self.remount(),
             Step::Reopen => self.reopen(),
+            Step::Switch => self.switch(),
+            Step::Ask => self.ask_for_held(),
+            Step::TakeOver => self.take_over(),
             Step::Fold => {
                 let folded = self.life.owner.fold();
                 self.done(folded).map(|_| ())
@@ -59,6 +63,7 @@ impl World {
 
     /// Judges the answer of a call that must succeed, unless faults are about; tells whether it did.
     pub(super) fn done<T>(&mut self, outcome: Result<T, Error>) -> Verdict<Option<T>> {
+        self.adopt()?;
         match outcome {
             Ok(value) => Ok(Some(value)),
             Err(error) => self.failed(&error).map(|()| None),
@@ -69,6 +74,11 @@ impl World {
     pub(super) fn failed(&mut self, error: &Error) -> Verdict<()> {
         self.trace.note(format_args!("  {error}"));
         self.counts.failures += 1;
+        self.adopt()?;
+        self.told_of_loss = self.life.owner.take_told_of_loss();
+        if self.told_of_loss {
+            return Ok(());
+        }
         let life = &self.life;
         if life.machine.is_off() || life.in_trouble {
             let is_named = |why: &str| why.contains("drives/") || why.contains("pack");

@@ -165,3 +165,31 @@ fn what_fails_before_a_batch_is_in_order_fails_a_sync_and_not_the_mount() {
         assert!(after_power_loss(&memory, "file") == bytes);
     }
 }
+
+#[test]
+fn a_segment_that_could_not_be_made_fails_a_sync_of_names_and_not_the_mount() {
+    for kind in [CallKind::Create, CallKind::Write] {
+        let memory = MemoryBucket::new();
+        let scene = Scene::new(&memory);
+        let ino = scene.file("file", b"bytes");
+        scene.sync(ino).expect("nothing fails yet");
+        scene
+            .bucket
+            .set_plan(Plan::none().on(kind, "next-", Fault::LoseReply));
+        // Batches of names alone, which are small: they take the last of the room before they need a segment.
+        let mut failed = false;
+        for number in 0..LINKS {
+            let long = name(&format!("{number:0200}"));
+            let linked = scene.branch.link(ino, Ino::ROOT, &long);
+            linked.expect("the name is free");
+            failed = scene.sync(ino).is_err();
+            if failed {
+                break;
+            }
+        }
+        assert!(failed, "{kind:?}: a segment was needed");
+        assert_eq!(scene.branch.broken(), None, "{kind:?}");
+        scene.bucket.set_plan(Plan::none());
+        scene.sync(ino).expect("the fault is over, and the drive goes on");
+    }
+}

@@ -62,28 +62,49 @@ fn what_seeds_have_found_once_does_not_come_back() {
 
 #[test]
 fn an_acknowledgement_before_the_batch_is_durable_is_found() {
-    is_found(Plant::AcknowledgesEarly, 10);
+    is_found(Plant::AcknowledgesEarly, None, 10);
 }
 
 #[test]
 fn a_disk_that_skips_syncs_is_found() {
-    is_found(Plant::SkipsSyncs, 10);
+    is_found(Plant::SkipsSyncs, None, 10);
 }
 
 #[test]
 fn writes_in_the_wrong_order_are_found() {
-    is_found(Plant::Misorders, 40);
+    is_found(Plant::Misorders, None, 40);
 }
 
 #[test]
 fn names_before_their_bytes_are_found() {
-    is_found(Plant::NamesBeforeBytes, 40);
+    is_found(Plant::NamesBeforeBytes, None, 40);
+}
+
+#[test]
+fn a_batch_of_which_a_crash_leaves_a_half_is_found() {
+    is_found(Plant::TearsBatches, Some(Profile::DeepTrees), 40);
+}
+
+#[test]
+fn a_holder_that_has_lost_its_branch_and_is_believed_is_found() {
+    is_found(Plant::TrustsAnybody, None, 20);
+}
+
+#[test]
+fn an_epoch_that_grows_after_its_end_is_found() {
+    is_found(Plant::SealsNothing, Some(Profile::DeepTrees), 80);
+}
+
+#[test]
+fn a_fold_that_is_lost_is_found() {
+    is_found(Plant::LosesFolds, None, 10);
 }
 
 /// Runs worlds with a fault of ours in them until one is found broken.
-fn is_found(plant: Plant, worlds: u64) {
+fn is_found(plant: Plant, profile: Option<Profile>, worlds: u64) {
     let options = Options {
         plant: Some(plant),
+        profile,
         ..Options::default()
     };
     let found = (0..worlds).find(|seed| run(*seed, &options).broken.is_some());

@@ -4,7 +4,7 @@ use crate::check::{Change, Verdict, broken};
 use crate::random;
 use crate::workload::{EntryStep, InodeStep, Place};
 use crate::world::World;
-use tenure_model::{AttrChange, Ino, Kind, NewNode};
+use tenure_model::{AttrChange, Ino, Kind, NewNode, RenameMode, XattrMode};
 
 /// Owner and group of what is made.
 const OWNER: (u32, u32) = (1, 2);
@@ -42,14 +42,24 @@ impl World {
             EntryStep::Rename { from, to, mode } => {
                 let moved = branch.rename((from.0, &from.1), (to.0, &to.1), *mode);
                 let orphan = moved.as_ref().ok().and_then(|outcome| outcome.orphan);
+                let mode = self.with_whiteout(from, *mode);
                 let change = Change::Rename {
                     from: from.clone(),
                     to: to.clone(),
-                    mode: *mode,
+                    mode,
                 };
                 self.changed(moved, |_| change)?;
                 self.drop_orphan(orphan)
             }
+        }
+    }
+
+    /// Returns the mode with the number of the whiteout that was left, if one was.
+    fn with_whiteout(&self, from: &Place, mode: RenameMode) -> RenameMode {
+        let left = self.life.branch().lookup(from.0, &from.1);
+        match (mode, left) {
+            (RenameMode::Whiteout(_), Ok((ino, _))) => RenameMode::Whiteout(ino),
+            (mode, _) => mode,
         }
     }
 
@@ -136,6 +146,16 @@ impl World {
                 let name = name.clone();
                 let removed = branch.remove_xattr(ino, name.clone());
                 (removed, Change::RemoveXattr { ino, name })
+            }
+            InodeStep::SetAcl { name, list } => {
+                let set = branch.set_xattr(ino, name.clone(), list, XattrMode::Set);
+                let change = Change::SetXattr {
+                    ino,
+                    name: name.clone(),
+                    value: list.clone().into(),
+                    mode: XattrMode::Set,
+                };
+                (set, change)
             }
             InodeStep::Drop => return self.drop_orphan(Some(ino)),
             InodeStep::Sync => return self.sync(ino),

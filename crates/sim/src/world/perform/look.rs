@@ -11,7 +11,7 @@ const BESIDE: u64 = 10;
 
 impl World {
     /// Compares all that an inode says with what it should say.
-    pub(super) fn look(&mut self, ino: Ino) -> Verdict<()> {
+    pub(in crate::world) fn look(&mut self, ino: Ino) -> Verdict<()> {
         let Some(inode) = self.history.names().inodes.get(&ino).cloned() else {
             return Ok(());
         };
