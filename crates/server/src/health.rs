@@ -63,9 +63,14 @@ impl Health {
 
     /// Notes that what was accepted cannot be made durable now, and returns what who waits for it is told.
     pub(crate) fn wait(&self, failure: &Failure) -> Failure {
+        let why = match failure {
+            // It is written again, whatever has become of it.
+            Failure::Unknown(why) | Failure::DidNotHappen(why) | Failure::Waits(why) => why.clone(),
+            Failure::NoSpace(_) | Failure::Corrupt(_) | Failure::Fenced(_) => failure.to_string(),
+        };
         self.waits.store(true, Ordering::Relaxed);
-        self.note(ACCEPTED, Some(format!("what was accepted waits: {failure}")));
-        Failure::Waits(failure.to_string())
+        self.note(ACCEPTED, Some(format!("what was accepted waits: {why}")));
+        Failure::Waits(why)
     }
 
     /// Notes that something became durable.

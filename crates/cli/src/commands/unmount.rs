@@ -100,10 +100,12 @@ fn sync_with_progress(dir: &Path, status: &Status) -> Result<()> {
     });
     bar.finish_and_clear();
     synced.map_err(|error| {
-        let left = Mounted::at(dir).map_or(0, |mounted| mounted.status.unsynced.bytes);
+        let left = Mounted::at(dir).map_or_else(|_| status.unsynced, |mounted| mounted.status.unsynced);
         let hint = format!(
-            "{} are not durable; free space or mend the bucket, then unmount again",
-            output::bytes(left)
+            "{} changes and {} are not durable; free space or mend the bucket, then unmount again; or give them up: kill {}",
+            left.ops,
+            output::bytes(left.bytes),
+            status.pid
         );
         Told::failed(format!("{error:#}"), hint)
     })

@@ -4,6 +4,7 @@ use crate::home::{Home, Server, text};
 use rustix::process::{Signal, kill_process};
 use std::fs::{self, File};
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -116,5 +117,80 @@ fn after_both_were_killed_the_drive_is_mounted_from_its_folder_alone() {
         fs::read_to_string(dir.join("file")).expect("it was synced"),
         "synced"
     );
+    home.done(&["unmount", text(&dir)]);
+}
+
+/// A way to make a file of a name, and to sync it.
+type Way<'a> = &'a dyn Fn(&str);
+
+/// Guarantee 1: every way to ask for it is a sync, and one of a file covers all names before it.
+#[test]
+fn every_kind_of_sync_survives_a_killed_process() {
+    let Some(home) = Home::new() else { return };
+    // Nothing becomes durable by itself in time.
+    let dir = home.mount("work", "m", &["--create", "--lag", "60000"]);
+    let made = |name: &str, flags: u32| {
+        let mut options = File::options();
+        options.create(true).write(true).custom_flags(flags as i32);
+        let mut file = options.open(dir.join(name)).expect("there is room");
+        file.write_all(name.as_bytes()).expect("there is room");
+        file
+    };
+    let ways: [(&str, Way<'_>); 6] = [
+        ("fsync", &|name| made(name, 0).sync_all().expect("it syncs")),
+        ("fdatasync", &|name| made(name, 0).sync_data().expect("it syncs")),
+        ("o_sync", &|name| {
+            drop(made(name, rustix::fs::OFlags::SYNC.bits()))
+        }),
+        ("o_dsync", &|name| {
+            drop(made(name, rustix::fs::OFlags::DSYNC.bits()))
+        }),
+        ("command", &|name| {
+            made(name, 0);
+            home.done(&["sync", text(&dir)]);
+        }),
+        ("root", &|name| {
+            made(name, 0);
+            crate::home::sync(&dir);
+        }),
+    ];
+    for (number, (name, way)) in ways.iter().enumerate() {
+        if number > 0 {
+            home.mount("work", "m", &["--lag", "60000"]);
+        }
+        fs::create_dir(dir.join(format!("before-{name}"))).expect("there is room");
+        way(name);
+        home.kill(&dir);
+        home.mount("work", "m", &["--lag", "60000"]);
+        assert_eq!(fs::read_to_string(dir.join(name)).expect("it was synced"), **name);
+        assert!(
+            dir.join(format!("before-{name}")).is_dir(),
+            "names before it are there"
+        );
+        home.done(&["unmount", text(&dir)]);
+    }
+}
+
+/// Guarantee 2: what nobody syncs is durable within the lag; until then `status` says what is not.
+#[test]
+fn what_nobody_syncs_is_durable_within_the_lag() {
+    let Some(home) = Home::new() else { return };
+    let dir = home.mount("work", "m", &["--create", "--lag", "300"]);
+    for round in 0..3 {
+        fs::write(dir.join("file"), format!("round {round}")).expect("there is room");
+        let status = home.status(&dir);
+        assert_eq!(status["lag_max_ms"], 300);
+        assert_ne!(
+            (&status["unsynced"]["ops"], &status["unsynced"]["bytes"]),
+            (&0.into(), &0.into()),
+            "{status}"
+        );
+        crate::home::pause(std::time::Duration::from_millis(600));
+        assert_eq!(home.status(&dir)["unsynced"]["ops"], 0);
+        home.kill(&dir);
+        home.mount("work", "m", &["--lag", "300"]);
+        let found = fs::read_to_string(dir.join("file")).expect("the lag was over");
+        assert_eq!(found, format!("round {round}"));
+    }
     home.done(&["unmount", text(&dir)]);
 }

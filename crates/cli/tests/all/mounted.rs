@@ -66,7 +66,7 @@ fn a_copied_bucket_is_the_drive_on_another_machine() {
     other.done(&["unmount", text(&dir)]);
 }
 
-/// Guarantees 9, 10: a fork has what was synced before and nothing after; a branch has one holder, whom a refusal names;
+/// Guarantees 6, 9, 10: a fork has what was synced before and nothing after; a branch has one holder, whom a refusal names;
 /// mounts of other processes go on when the owner of the drive is killed.
 #[test]
 fn forks_are_apart_and_outlive_the_owner_of_the_drive() {
@@ -74,6 +74,7 @@ fn forks_are_apart_and_outlive_the_owner_of_the_drive() {
     let main = home.mount("work", "main", &["--create"]);
     fs::write(main.join("file"), "before").expect("there is room");
     sync(&main);
+    let ino = fs::metadata(main.join("file")).expect("it is there").ino();
     home.done(&["checkpoint", "work", "point"]);
     home.done(&["fork", "work", "attempt"]);
     fs::write(main.join("file"), "after").expect("there is room");
@@ -81,6 +82,10 @@ fn forks_are_apart_and_outlive_the_owner_of_the_drive() {
     assert_eq!(
         fs::read_to_string(attempt.join("file")).expect("it was forked"),
         "before"
+    );
+    assert_eq!(
+        fs::metadata(attempt.join("file")).expect("it was forked").ino(),
+        ino
     );
     let second = home.folder.path().join("second");
     fs::create_dir(&second).expect("a place");
@@ -121,6 +126,12 @@ fn an_idle_drive_makes_no_requests() {
         std::thread::park_timeout(std::time::Duration::from_millis(300));
         let now = settled();
         if now == before {
+            let read = fs::read_to_string(dir.join("file")).expect("it is there");
+            assert_eq!(
+                (read.as_str(), settled()),
+                ("something", before),
+                "what is cached costs nothing"
+            );
             home.done(&["unmount", text(&dir)]);
             return;
         }

@@ -7,6 +7,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
+mod promises;
+
 /// Each room and its floor; a room names only rooms on lower floors.
 const FLOORS: &[(&str, u8)] = &[
     ("tenure-model", 0),
