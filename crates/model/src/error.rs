@@ -1,5 +1,6 @@
 //! Refusals (a rule says no) and failures (the world failed). A bug is neither: it panics.
 
+use crate::extent::Address;
 use thiserror::Error;
 
 /// Why a rule says no. Deterministic: the same request in the same state is refused again.
@@ -68,6 +69,12 @@ pub enum Refusal {
         /// Who holds it: agent, host and process, in words.
         by: String,
     },
+    /// The drive does not have a chunk that is named: who has its bytes sends them again.
+    #[error("the drive does not have chunk {} of pack {}; send it again", at.digest, at.pack)]
+    NoChunk {
+        /// Where it should be.
+        at: Address,
+    },
     /// A rule that has no errno of its own, in words: what, where and what to do.
     #[error("{0}")]
     Because(String),
@@ -79,6 +86,7 @@ impl Refusal {
         match self {
             Refusal::NotPermitted => 1,
             Refusal::NotFound => 2,
+            Refusal::NoChunk { .. } => 5,
             Refusal::NoSuchOffset => 6,
             Refusal::AccessDenied => 13,
             Refusal::Held { .. } => 16,

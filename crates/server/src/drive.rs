@@ -261,11 +261,7 @@ impl Owner<Branch> for Drive {
 impl Inner {
     /// Returns the tier: where a sync must be before it is acknowledged.
     pub(crate) fn tier(&self) -> &'static str {
-        if self.bucket.disk().is_some() {
-            "folder"
-        } else {
-            "bucket"
-        }
+        self.bucket.tier()
     }
 
     fn room(&self) -> Result<Room, Error> {

@@ -44,7 +44,7 @@ impl Inner {
         for place in places {
             let entry = self.packs.find(place.at)?;
             if entry.is_none_or(|entry| (entry.offset, entry.len) != (place.offset, place.len)) {
-                return Err(not_there(place.at));
+                return Err(Refusal::NoChunk { at: place.at }.into());
             }
         }
         Ok(())
@@ -55,7 +55,8 @@ impl Inner {
         let Extent::Chunk { at, start, len } = extent else {
             return Ok(());
         };
-        let entry = self.packs.find(*at)?.ok_or_else(|| not_there(*at))?;
+        let found = self.packs.find(*at)?;
+        let entry = found.ok_or(Refusal::NoChunk { at: *at })?;
         if u64::from(*start) + u64::from(*len) > u64::from(entry.len) {
             return Err(because("an extent that is longer than its chunk"));
         }
@@ -93,12 +94,4 @@ fn is_lent(session: &Session, ino: Ino) -> bool {
 
 fn because(what: &str) -> Error {
     Refusal::Because(format!("the batch has {what}")).into()
-}
-
-fn not_there(at: Address) -> Error {
-    Refusal::Because(format!(
-        "the drive does not have chunk {}; send it again",
-        at.digest
-    ))
-    .into()
 }

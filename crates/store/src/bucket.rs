@@ -48,6 +48,9 @@ pub trait Bucket: Send + Sync {
     /// Returns the bucket's disk, where it is a folder of this machine: what the `folder` tier needs.
     fn disk(&self) -> Option<Arc<dyn Disk>>;
 
+    /// Returns the name of the tier that a drive in it has: it says where a sync must be before it is acknowledged.
+    fn tier(&self) -> &'static str;
+
     /// Says which bucket this is, in words for people, such as `the folder /data/bucket`.
     fn describe(&self) -> String;
 

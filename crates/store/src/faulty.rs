@@ -239,6 +239,10 @@ impl Bucket for FaultyBucket {
         Some(Arc::new(FaultyDisk::new(inner, self.faults.clone())))
     }
 
+    fn tier(&self) -> &'static str {
+        self.inner.tier()
+    }
+
     fn describe(&self) -> String {
         format!("{}, with faults", self.inner.describe())
     }

@@ -191,6 +191,10 @@ impl Bucket for FolderBucket {
         )))
     }
 
+    fn tier(&self) -> &'static str {
+        "folder"
+    }
+
     fn describe(&self) -> String {
         format!("the folder {}", self.inner.tree.path().display())
     }

@@ -166,6 +166,10 @@ impl Bucket for MemoryBucket {
         Some(self.inner.disk.clone())
     }
 
+    fn tier(&self) -> &'static str {
+        "memory"
+    }
+
     fn describe(&self) -> String {
         "the bucket in memory".to_owned()
     }

@@ -220,6 +220,10 @@ fn a_drive_without_a_disk_is_refused_in_words() {
         fn disk(&self) -> Option<Arc<dyn tenure_store::Disk>> {
             None
         }
+        fn tier(&self) -> &'static str {
+            "bucket"
+        }
+
         fn describe(&self) -> String {
             "s3://bucket".to_owned()
         }

@@ -148,6 +148,22 @@ fn the_lock_tells_other_processes_where_the_owner_is() {
 }
 
 #[test]
+fn the_tier_has_the_name_of_where_a_sync_must_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let tier = |drive: Arc<Drive>| {
+        let opened = drive.open(&who("ada", true)).unwrap();
+        let status = drive.status().unwrap();
+        assert_eq!(opened.tier, status.tier);
+        status.tier
+    };
+    assert_eq!(tier(create(&MemoryBucket::new())), "memory");
+    assert_eq!(
+        tier(create(&FolderBucket::create(folder.path()).unwrap())),
+        "folder"
+    );
+}
+
+#[test]
 fn drives_are_listed_and_deleted_but_not_while_somebody_has_them_open() {
     let bucket = MemoryBucket::new();
     let drive = create(&bucket);

@@ -244,6 +244,10 @@ impl Bucket for Machine {
         Some(Arc::new(MachineDisk { inner, power }))
     }
 
+    fn tier(&self) -> &'static str {
+        self.inner.tier()
+    }
+
     fn describe(&self) -> String {
         self.inner.describe()
     }

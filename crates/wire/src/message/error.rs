@@ -1,8 +1,8 @@
 //! The bytes of refusals and failures. Their numbers stand for ever; a new one gets the next number.
 
 use crate::owner::Error;
-use tenure_model::codec::{Malformed, Reader, malformed, put_bytes};
-use tenure_model::{Failure, Refusal};
+use tenure_model::codec::{Codec, Malformed, Reader, malformed, put_bytes};
+use tenure_model::{Address, Failure, Refusal};
 
 /// Failures have numbers from here on, refusals those below.
 const FIRST_FAILURE: u8 = 128;
@@ -46,6 +46,10 @@ fn put_refusal(out: &mut Vec<u8>, refusal: &Refusal) {
         Refusal::Stale => (19, None),
         Refusal::Held { by } => (20, Some(by)),
         Refusal::Because(why) => (21, Some(why)),
+        Refusal::NoChunk { at } => {
+            out.push(22);
+            return at.write(out);
+        }
     };
     out.push(number);
     if let Some(text) = text {
@@ -78,6 +82,9 @@ fn refusal(number: u8, input: &mut Reader<'_>) -> Result<Refusal, Malformed> {
             by: input.text()?.to_owned(),
         },
         21 => Refusal::Because(input.text()?.to_owned()),
+        22 => Refusal::NoChunk {
+            at: Address::read(input)?,
+        },
         _ => return Err(malformed("refusal")),
     })
 }

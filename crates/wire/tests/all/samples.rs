@@ -284,6 +284,7 @@ pub(crate) fn errors() -> Vec<(&'static str, Error)> {
         ("corrupt", Failure::Corrupt(text()).into()),
         ("fenced", Failure::Fenced(text()).into()),
         ("waits", Failure::Waits(text()).into()),
+        ("no chunk", Refusal::NoChunk { at: address(9) }.into()),
     ]
 }
 
