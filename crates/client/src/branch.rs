@@ -2,10 +2,11 @@
 //!
 //! Invariant: the state's lock is never held while the owner is called.
 
+use crate::frays::Frays;
 use crate::log::Log;
 use crate::ship::{LOG_SHIP, Shipping, Waiting};
 use crate::stage::Stage;
-use parking_lot::{Condvar, Mutex, RwLock};
+use parking_lot::{Condvar, Mutex, RwLock, RwLockWriteGuard};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use tenure_wire::owner::{Opened, Shared};
 use tenure_wire::{Access, Error, Lent, Owner, Room};
 
 /// Pages that one op may have to load: a deep tree's paths and a huge file's extents, with a wide margin.
-const LOADS_MAX: usize = 100_000;
+pub(crate) const LOADS_MAX: usize = 100_000;
 
 /// How a held branch behaves.
 #[derive(Clone, Copy, Debug)]
@@ -78,6 +79,7 @@ pub(crate) struct State {
     pub(crate) branch: tenure_core::Branch,
     pub(crate) log: Log,
     pub(crate) stage: Stage,
+    pub(crate) frays: Frays,
     pub(crate) inos: InoRange,
     /// Why nothing more is accepted here.
     pub(crate) broken: Option<Error>,
@@ -132,6 +134,7 @@ impl Branch {
             branch,
             log: Log::default(),
             stage: Stage::default(),
+            frays: Frays::default(),
             inos,
             broken,
         };
@@ -197,6 +200,10 @@ impl Branch {
             .id
             .filter(|_| self.broken() != Some(Error::Refused(Refusal::ReadOnly)));
         let synced = holds.map_or(Ok(()), |_| self.sync_all());
+        if holds.is_some() && synced.is_ok() && inner.merge_all() {
+            // Everything is durable already, if not in its last shape.
+            drop(self.sync_all());
+        }
         self.stop();
         let returned = match (&synced, holds) {
             (Ok(()), Some(id)) => inner.owner.give_back(inner.opened.session, id),
@@ -296,29 +303,37 @@ impl Inner {
                 Some(op) => op,
                 None => make(&mut state)?,
             };
-            match state.branch.change(&op) {
-                Ok(outcome) => {
-                    state.log.push(&op, self.clock.elapsed());
-                    let (first, long) = (state.log.count == 1, state.log.ops.len() >= LOG_SHIP);
-                    let answer = and(&mut state, outcome);
-                    drop(state);
-                    if first {
-                        self.waiting.changed();
-                    }
-                    if long {
-                        self.waiting.hurry();
-                    }
-                    return Ok(answer);
-                }
+            match self.enter(state, &op, &and) {
+                Ok(answer) => return Ok(answer),
                 Err(Undecided::Refused(refusal)) => return Err(refusal.into()),
                 Err(Undecided::Missing(missing)) => {
-                    drop(state);
                     made = Some(op);
                     self.load(&missing)?;
                 }
             }
         }
         Err(too_many_loads())
+    }
+
+    /// Makes one op's change in the state and the log, if every page that it needs is in memory.
+    pub(crate) fn enter<R>(
+        &self,
+        mut state: RwLockWriteGuard<'_, State>,
+        op: &Op,
+        and: impl FnOnce(&mut State, Outcome) -> R,
+    ) -> Result<R, Undecided> {
+        let outcome = state.branch.change(op)?;
+        state.log.push(op, self.clock.elapsed());
+        let (first, long) = (state.log.count == 1, state.log.ops.len() >= LOG_SHIP);
+        let answer = and(&mut state, outcome);
+        drop(state);
+        if first {
+            self.waiting.changed();
+        }
+        if long {
+            self.waiting.hurry();
+        }
+        Ok(answer)
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -347,6 +362,6 @@ impl Inner {
     }
 }
 
-fn too_many_loads() -> Error {
+pub(crate) fn too_many_loads() -> Error {
     Failure::DidNotHappen(format!("an operation needed more than {LOADS_MAX} pages")).into()
 }

@@ -1,6 +1,6 @@
 //! Contents: what is read and written, and what is done to ranges.
 
-use crate::branch::Branch;
+use crate::branch::{Branch, Inner};
 use bytes::Bytes;
 use tenure_core::Seek;
 use tenure_model::{AttrChange, Extent, Ino, Op, Piece, Refusal, limits};
@@ -22,11 +22,8 @@ impl Branch {
         let out = &mut out[start..];
         for piece in &layers.pieces {
             let from = (piece.offset - offset) as usize;
-            let part = &mut out[from..from + piece.extent.len() as usize];
-            match &piece.extent {
-                Extent::Inline(bytes) => part.copy_from_slice(bytes),
-                Extent::Chunk { at, start, .. } => self.inner.owner.read(*at, *start, part)?,
-            }
+            self.inner
+                .fill(piece, &mut out[from..from + piece.extent.len() as usize])?;
         }
         for (at, bytes) in &layers.staged {
             let from = (at - offset) as usize;
@@ -189,5 +186,16 @@ impl Branch {
             self.inner.settle(*ino)?;
         }
         self.inner.change(op, |_, _| ())
+    }
+}
+
+impl Inner {
+    /// Fills `into`, which is as long as the piece, with its bytes.
+    pub(crate) fn fill(&self, piece: &Piece, into: &mut [u8]) -> Result<(), Error> {
+        match &piece.extent {
+            Extent::Inline(bytes) => into.copy_from_slice(bytes),
+            Extent::Chunk { at, start, .. } => self.owner.read(*at, *start, into)?,
+        }
+        Ok(())
     }
 }

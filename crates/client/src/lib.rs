@@ -5,9 +5,13 @@
 //! makes durable. Nothing here knows a kernel, a bucket or a clock of its own.
 
 mod branch;
+mod cut;
 mod entry;
 mod file;
+mod frays;
 mod log;
+mod merge;
+mod place;
 mod settle;
 mod ship;
 mod stage;

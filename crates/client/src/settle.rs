@@ -3,47 +3,30 @@
 //! Invariant: a file is settled by one thread at a time, so its writes enter the log in their order.
 
 use crate::branch::{Inner, Threads};
-use crate::stage::Pieces;
-use bytes::Bytes;
-use std::cell::Cell;
+use crate::place::{Last, Settled};
+use crate::stage::{Kept, Staged, Taken};
 use std::time::Duration;
-use tenure_model::{ChunkPlace, Digest, Extent, Failure, Ino, Op, Piece, Refusal, limits};
-use tenure_wire::{Error, owner::Chunk};
+use tenure_model::{Failure, Ino, Op, Refusal};
+use tenure_wire::Error;
 
 /// The longest that a writer waits for room on the stage, or anybody for a file that is being settled.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 /// How long the settler rests after the bucket has failed.
 const REST: Duration = Duration::from_millis(200);
 
-/// A run of staged bytes that becomes one extent.
-struct Run {
-    offset: u64,
-    parts: Vec<Bytes>,
-}
-
-impl Run {
-    fn len(&self) -> usize {
-        self.parts.iter().map(Bytes::len).sum()
-    }
-}
-
-thread_local! {
-    /// Where the parts of runs are joined, so that settling needs no new memory each time.
-    static JOINED: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
-}
-
-/// Memory for joining that a thread keeps.
-const JOINED_MAX: usize = 8 << 20;
-
 impl Inner {
     /// Settles all that is staged of a file; what comes meanwhile may stay.
     pub(crate) fn settle(&self, ino: Ino) -> Result<(), Error> {
-        let Some(pieces) = self.begin_settling(ino)? else {
+        self.settle_but(ino, Last::Settled)
+    }
+
+    fn settle_but(&self, ino: Ino, last: Last) -> Result<(), Error> {
+        let Some(taken) = self.begin_settling(ino)? else {
             return Ok(());
         };
         let settled = self
-            .place(&pieces)
-            .and_then(|(pieces, places)| self.log_write(ino, pieces, places));
+            .place(taken, last)
+            .and_then(|settled| self.log_write(ino, &settled));
         if settled.is_err() {
             self.state.write().stage.unsettle(ino);
         }
@@ -58,6 +41,18 @@ impl Inner {
         files.into_iter().try_for_each(|ino| self.settle(ino))
     }
 
+    /// Settles what is staged, but for the last bytes of long files that are being written.
+    fn settle_most(&self) -> Result<(), Error> {
+        let files = self.state.read().stage.files();
+        let now = self.clock.elapsed();
+        files.into_iter().try_for_each(|ino| {
+            let since = self.state.read().stage.file(ino).map(Staged::since);
+            // What is kept is as old as the rest was, and must not be too old to be shipped in time.
+            let is_young = since.is_some_and(|since| now.saturating_sub(since) < self.options.lag_max / 2);
+            self.settle_but(ino, if is_young { Last::Kept } else { Last::Settled })
+        })
+    }
+
     /// Forgets what is staged of a file.
     pub(crate) fn discard(&self, ino: Ino) -> Result<(), Error> {
         if self.state.read().stage.file(ino).is_none() {
@@ -66,7 +61,7 @@ impl Inner {
         self.when_not_settling(ino, |inner| inner.state.write().stage.discard(ino))
     }
 
-    fn begin_settling(&self, ino: Ino) -> Result<Option<Pieces>, Error> {
+    fn begin_settling(&self, ino: Ino) -> Result<Option<Taken>, Error> {
         if self.state.read().stage.file(ino).is_none() {
             return Ok(None);
         }
@@ -93,72 +88,37 @@ impl Inner {
         Ok(then(self))
     }
 
-    /// Gives the bytes their places: as chunks, or within the extents themselves where they are few.
-    fn place(&self, pieces: &Pieces) -> Result<(Vec<Piece>, Vec<ChunkPlace>), Error> {
-        let mut joined = JOINED.take();
-        let placed = self.place_runs(&runs(pieces), &mut joined);
-        if joined.capacity() <= JOINED_MAX {
-            JOINED.set(joined);
-        }
-        placed
-    }
-
-    fn place_runs(&self, runs: &[Run], joined: &mut Vec<u8>) -> Result<(Vec<Piece>, Vec<ChunkPlace>), Error> {
-        let bytes = contiguous(runs, joined);
-        let is_chunk = |bytes: &&[u8]| bytes.len() > limits::INLINE_LEN_MAX;
-        let chunks = bytes.iter().copied().filter(is_chunk);
-        let chunks: Vec<_> = chunks
-            .map(|bytes| Chunk {
-                digest: Digest::of(bytes),
-                bytes,
-            })
-            .collect();
-        let places = if chunks.is_empty() {
-            Vec::new()
-        } else {
-            self.owner.place(self.opened.session, &chunks)?
-        };
-        let mut placed = places.iter();
-        let pieces = runs.iter().zip(&bytes).map(|(run, bytes)| {
-            let extent = if is_chunk(bytes) {
-                let place = placed.next().expect("every chunk gets a place");
-                Extent::Chunk {
-                    at: place.at,
-                    start: 0,
-                    len: bytes.len() as u32,
-                }
-            } else {
-                Extent::Inline((*bytes).into())
-            };
-            Piece {
-                offset: run.offset,
-                extent,
-            }
-        });
-        Ok((pieces.collect(), places))
-    }
-
-    fn log_write(&self, ino: Ino, pieces: Vec<Piece>, places: Vec<ChunkPlace>) -> Result<(), Error> {
+    fn log_write(&self, ino: Ino, settled: &Settled) -> Result<(), Error> {
         let op = |time| Op::Write {
             ino,
-            pieces: pieces.clone(),
+            pieces: settled.pieces.clone(),
             size: 0,
             time,
         };
         let logged = self.change_with(
             |state| Ok(op(state.stage.file(ino).and_then(|file| file.time))),
-            |state, _| {
-                state.log.chunks.extend(places.iter().cloned());
-                state.stage.settled(ino, self.clock.elapsed());
+            |state, outcome| {
+                state.log.chunks.extend_from_slice(&settled.places);
+                state.stage.settled(ino, &settled.kept, self.clock.elapsed());
+                let (_, attr) = outcome.inode.expect("a write answers with its inode");
+                state.frays.note(ino, &settled.pieces, attr.allocated);
+                state.frays.fall_due(self.merge_after())
             },
         );
         match logged {
-            // The file is gone, and its bytes with it.
-            Err(Error::Refused(Refusal::NotFound)) => {
-                self.state.write().stage.settled(ino, self.clock.elapsed());
+            Ok(is_due) => {
+                if is_due {
+                    self.waiting.settle();
+                }
                 Ok(())
             }
-            logged => logged,
+            // The file is gone, and its bytes with it.
+            Err(Error::Refused(Refusal::NotFound)) => {
+                let mut state = self.state.write();
+                state.stage.settled(ino, &Kept::default(), self.clock.elapsed());
+                Ok(())
+            }
+            Err(error) => Err(error),
         }
     }
 
@@ -168,7 +128,7 @@ impl Inner {
             return Ok(());
         }
         if self.options.threads == Threads::None {
-            return self.settle_all();
+            return self.settle_until_room();
         }
         let mut guard = self.settling.lock();
         while self.state.read().stage.bytes() >= self.options.stage_max {
@@ -183,11 +143,20 @@ impl Inner {
         Ok(())
     }
 
-    /// The settler's loop: keeps the stage below its limit, so that bulk is on its way before anybody syncs.
+    /// Makes room on the stage, where no thread does it.
+    fn settle_until_room(&self) -> Result<(), Error> {
+        while self.state.read().stage.bytes() >= self.options.stage_max {
+            self.settle_most()?;
+        }
+        Ok(())
+    }
+
+    /// The settler's loop: keeps the stage below its limit, so that bulk is on its way before anybody syncs, and merges
+    /// what is due in between.
     pub(crate) fn run_settler(&self) {
         while self.waiting.until_settle() {
-            while self.state.read().stage.bytes() >= self.options.stage_settle {
-                match self.settle_all() {
+            while self.is_stage_due() {
+                match self.settle_most() {
                     Ok(()) => self.waiting.set_trouble(None),
                     Err(error) => {
                         tracing::warn!(%error, "written bytes wait for the bucket");
@@ -198,76 +167,18 @@ impl Inner {
                     }
                 }
             }
-            if self.waiting.trouble().is_some() && !self.waiting.rest(REST) {
-                return;
+            if self.waiting.trouble().is_some() {
+                if !self.waiting.rest(REST) {
+                    return;
+                }
+            } else {
+                self.merge();
             }
         }
     }
-}
 
-/// Joins neighbours into runs, cut where a chunk may end: at whole multiples of its greatest length.
-fn runs(pieces: &Pieces) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
-    let mut end = None;
-    let chunk_max = limits::CHUNK_LEN_MAX as u64;
-    for (offset, bytes) in pieces {
-        let (mut offset, mut bytes) = (*offset, bytes.clone());
-        while !bytes.is_empty() {
-            if end != Some(offset) || offset % chunk_max == 0 {
-                runs.push(Run {
-                    offset,
-                    parts: Vec::new(),
-                });
-            }
-            let room = chunk_max - offset % chunk_max;
-            let part = bytes.split_to(bytes.len().min(room as usize));
-            offset += part.len() as u64;
-            end = Some(offset);
-            runs.last_mut().expect("a run was begun").parts.push(part);
-        }
-    }
-    runs
-}
-
-/// Returns the bytes of each run in one piece; those that have several parts are copied to `joined`.
-fn contiguous<'a>(runs: &'a [Run], joined: &'a mut Vec<u8>) -> Vec<&'a [u8]> {
-    joined.clear();
-    for run in runs.iter().filter(|run| run.parts.len() > 1) {
-        run.parts.iter().for_each(|part| joined.extend_from_slice(part));
-    }
-    let mut rest = &joined[..];
-    let one = |run: &'a Run| match &run.parts[..] {
-        [part] => &part[..],
-        _ => {
-            let (own, behind) = rest.split_at(run.len());
-            rest = behind;
-            own
-        }
-    };
-    runs.iter().map(one).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn neighbours_are_joined_and_cut_at_multiples_of_a_chunk() {
-        let max = limits::CHUNK_LEN_MAX as u64;
-        let piece = |len: u64| Bytes::from(vec![7; len as usize]);
-        let pieces = Pieces::from([
-            (10, piece(5)),
-            (15, piece(5)),
-            (30, piece(1)),
-            (max - 2, piece(2 * max)),
-        ]);
-        let found: Vec<_> = runs(&pieces)
-            .iter()
-            .map(|run| (run.offset, run.len() as u64))
-            .collect();
-        assert_eq!(
-            found,
-            [(10, 10), (30, 1), (max - 2, 2), (max, max), (2 * max, max - 2)]
-        );
+    /// Tells whether so much is staged that it should be settled.
+    pub(crate) fn is_stage_due(&self) -> bool {
+        self.state.read().stage.bytes() >= self.options.stage_settle
     }
 }

@@ -115,6 +115,11 @@ impl Waiting {
         self.settle.notify_all();
     }
 
+    /// Tells whether it is time to end.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.wants.lock().stopped
+    }
+
     pub(crate) fn in_flight(&self) -> InFlight {
         self.wants.lock().in_flight
     }
@@ -239,6 +244,9 @@ impl Inner {
                     }
                     if self.unsynced() != Unsynced::default() {
                         self.waiting.changed();
+                    } else if self.state.write().frays.fall_due(0) {
+                        // Nobody writes any more: what was written is put in shape.
+                        self.waiting.settle();
                     }
                 }
                 Turn::End => return,
@@ -258,6 +266,18 @@ impl Inner {
         }
         for waiter in waiters {
             (waiter.done)(synced.clone());
+        }
+        if synced.is_ok() && self.options.threads == Threads::None {
+            self.ship_merged();
+        }
+    }
+
+    /// Merges what is due and ships it, where no thread does it.
+    fn ship_merged(&self) {
+        if self.merge()
+            && let Err(error) = self.ship()
+        {
+            self.note_failure(&error);
         }
     }
 

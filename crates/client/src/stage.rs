@@ -5,7 +5,7 @@
 use bytes::Bytes;
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
-use tenure_model::{Ino, Timestamp};
+use tenure_model::{ChunkPlace, Ino, Piece, Timestamp};
 
 /// Pieces of one file by their offset; they do not overlap.
 pub(crate) type Pieces = BTreeMap<u64, Bytes>;
@@ -17,10 +17,49 @@ pub(crate) struct Stage {
     bytes: u64,
 }
 
+/// Chunks that were placed for bytes that are still staged, without a gap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Ahead {
+    pub(crate) pieces: Vec<Piece>,
+    pub(crate) places: Vec<ChunkPlace>,
+}
+
+impl Ahead {
+    /// Returns the first byte of the file that has its place.
+    pub(crate) fn from(&self) -> u64 {
+        self.pieces.first().map_or(0, |piece| piece.offset)
+    }
+
+    /// Returns the first byte of the file behind those that have their places.
+    pub(crate) fn end(&self) -> u64 {
+        self.pieces.last().map_or(0, Piece::end)
+    }
+}
+
+/// The staged bytes of a file that are to be settled.
+pub(crate) struct Taken {
+    pub(crate) pieces: Pieces,
+    /// Whether they came in the order of their offsets.
+    pub(crate) is_in_order: bool,
+    /// What of them has its place already.
+    pub(crate) ahead: Option<Ahead>,
+}
+
+/// What of taken pieces stays staged when the others are settled.
+#[derive(Default)]
+pub(crate) struct Kept {
+    pub(crate) pieces: Pieces,
+    /// What of them has its place already.
+    pub(crate) ahead: Option<Ahead>,
+}
+
 /// The staged bytes of one file.
 pub(crate) struct Staged {
     pieces: Pieces,
     settling: Pieces,
+    /// Whether each piece came behind all others that were staged.
+    is_in_order: bool,
+    ahead: Option<Ahead>,
     /// When the last write was, unless a later `SetAttr` has said what the times are.
     pub(crate) time: Option<Timestamp>,
     /// When its oldest piece came.
@@ -36,6 +75,11 @@ impl Staged {
                 .map_or(0, |(at, bytes)| at + bytes.len() as u64)
         };
         end(&self.pieces).max(end(&self.settling))
+    }
+
+    /// Returns when its oldest piece came.
+    pub(crate) fn since(&self) -> Duration {
+        self.since
     }
 
     /// Returns how many bytes are staged.
@@ -95,34 +139,51 @@ impl Stage {
         let file = self.files.entry(ino).or_insert_with(|| Staged {
             pieces: Pieces::new(),
             settling: Pieces::new(),
+            is_in_order: true,
+            ahead: None,
             time: None,
             since: now,
         });
         file.time = Some(time);
+        let end = offset + bytes.len() as u64;
+        file.is_in_order &= offset >= file.end();
+        file.ahead
+            .take_if(|ahead| offset < ahead.end() && end > ahead.from());
         self.bytes += bytes.len() as u64;
-        self.bytes -= make_way(&mut file.pieces, offset, offset + bytes.len() as u64);
+        self.bytes -= make_way(&mut file.pieces, offset, end);
         file.pieces.insert(offset, bytes);
     }
 
     /// Takes a file's pieces to settle them; they stay visible until `settled` or `unsettle`.
-    pub(crate) fn settle(&mut self, ino: Ino) -> Option<Pieces> {
+    pub(crate) fn settle(&mut self, ino: Ino) -> Option<Taken> {
         let file = self.files.get_mut(&ino)?;
         debug_assert!(
             file.settling.is_empty(),
             "a file is settled by one thread at a time"
         );
         file.settling = std::mem::take(&mut file.pieces);
-        Some(file.settling.clone())
+        Some(Taken {
+            pieces: file.settling.clone(),
+            is_in_order: std::mem::replace(&mut file.is_in_order, true),
+            ahead: file.ahead.take(),
+        })
     }
 
-    /// Forgets what was being settled: it is in the tree now.
-    pub(crate) fn settled(&mut self, ino: Ino, now: Duration) {
+    /// Forgets what was being settled: it is in the tree now, but for `kept`, which goes below what came since.
+    pub(crate) fn settled(&mut self, ino: Ino, kept: &Kept, now: Duration) {
         let Some(file) = self.files.get_mut(&ino) else {
             return;
         };
         self.bytes -= sum(&file.settling);
         file.settling.clear();
-        file.since = now;
+        if kept.pieces.is_empty() {
+            file.since = now;
+        } else {
+            self.bytes += sum(&kept.pieces);
+            let covered = put_below(file, kept.pieces.clone());
+            self.bytes -= covered;
+            file.ahead = kept.ahead.clone().filter(|_| covered == 0);
+        }
         if file.pieces.is_empty() {
             self.files.remove(&ino);
         }
@@ -133,11 +194,9 @@ impl Stage {
         let Some(file) = self.files.get_mut(&ino) else {
             return;
         };
-        let newer = std::mem::replace(&mut file.pieces, std::mem::take(&mut file.settling));
-        for (offset, bytes) in newer {
-            self.bytes -= make_way(&mut file.pieces, offset, offset + bytes.len() as u64);
-            file.pieces.insert(offset, bytes);
-        }
+        let settling = std::mem::take(&mut file.settling);
+        self.bytes -= put_below(file, settling);
+        file.is_in_order = false;
     }
 
     /// Forgets all of a file that is not being settled.
@@ -145,6 +204,7 @@ impl Stage {
         if let Some(file) = self.files.get_mut(&ino) {
             self.bytes -= sum(&file.pieces);
             file.pieces.clear();
+            file.ahead = None;
             if file.settling.is_empty() {
                 self.files.remove(&ino);
             }
@@ -154,6 +214,17 @@ impl Stage {
 
 fn sum(pieces: &Pieces) -> u64 {
     pieces.values().map(|bytes| bytes.len() as u64).sum()
+}
+
+/// Puts older pieces below those of a file, and returns how many bytes of them are covered.
+fn put_below(file: &mut Staged, older: Pieces) -> u64 {
+    let newer = std::mem::replace(&mut file.pieces, older);
+    let mut covered = 0;
+    for (offset, bytes) in newer {
+        covered += make_way(&mut file.pieces, offset, offset + bytes.len() as u64);
+        file.pieces.insert(offset, bytes);
+    }
+    covered
 }
 
 /// Takes `offset..end` out of `pieces` and returns how many bytes that were.
@@ -221,13 +292,54 @@ mod tests {
     fn what_is_being_settled_stays_visible_below_what_is_written_meanwhile() {
         let mut stage = Stage::default();
         put(&mut stage, 0, "aaaa");
-        assert_eq!(stage.settle(Ino(5)).expect("the file is staged").len(), 1);
+        let taken = stage.settle(Ino(5)).expect("the file is staged");
+        assert_eq!(taken.pieces.len(), 1);
         put(&mut stage, 1, "b");
         assert_eq!(contents(&stage, Ino(5), 4), b"abaa");
         assert_eq!(stage.bytes(), 5);
-        stage.settled(Ino(5), Duration::ZERO);
+        stage.settled(Ino(5), &Kept::default(), Duration::ZERO);
         assert_eq!(contents(&stage, Ino(5), 4), b".b..");
         assert_eq!(stage.bytes(), 1);
+    }
+
+    #[test]
+    fn what_is_kept_when_the_rest_is_settled_stays_below_what_was_written_meanwhile() {
+        let mut stage = Stage::default();
+        put(&mut stage, 0, "aaaaaa");
+        stage.settle(Ino(5));
+        put(&mut stage, 5, "bb");
+        let kept = Kept {
+            pieces: Pieces::from([(3, Bytes::from_static(b"aaa"))]),
+            ahead: None,
+        };
+        stage.settled(Ino(5), &kept, Duration::from_secs(1));
+        assert_eq!(contents(&stage, Ino(5), 8), b"...aabb.");
+        assert_eq!(stage.bytes(), 4);
+        assert_eq!(stage.oldest(), Some(Duration::ZERO));
+    }
+
+    #[test]
+    fn what_was_placed_ahead_is_forgotten_once_it_is_written_over() {
+        for (offset, is_known) in [(6, true), (5, false), (2, true), (3, false)] {
+            let mut stage = Stage::default();
+            put(&mut stage, 0, "aaaaaa");
+            let taken = stage.settle(Ino(5)).expect("the file is staged");
+            assert!(taken.is_in_order && taken.ahead.is_none());
+            let extent = tenure_model::Extent::Inline(Box::from(*b"aaa"));
+            let ahead = Ahead {
+                pieces: vec![Piece { offset: 3, extent }],
+                places: Vec::new(),
+            };
+            let kept = Kept {
+                pieces: Pieces::from([(3, Bytes::from_static(b"aaa"))]),
+                ahead: Some(ahead.clone()),
+            };
+            stage.settled(Ino(5), &kept, Duration::ZERO);
+            put(&mut stage, offset, "b");
+            let taken = stage.settle(Ino(5)).expect("the file is staged");
+            assert_eq!(taken.ahead, is_known.then_some(ahead));
+            assert_eq!(taken.is_in_order, offset >= 6);
+        }
     }
 
     #[test]

@@ -1,0 +1,11 @@
+//! A held branch and its owner together: what becomes of contents that are written in pieces.
+
+#![allow(clippy::unwrap_used, reason = "a test that fails says where")]
+
+mod owner;
+mod world;
+
+mod crash;
+mod cut;
+mod merge;
+mod random;

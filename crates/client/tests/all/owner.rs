@@ -1,0 +1,122 @@
+//! An owner that is watched: how many bytes are placed, and a moment at which another may step in.
+
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tenure_core::Branch;
+use tenure_model::record::Source;
+use tenure_model::{Address, Batch, BranchId, BranchName, CheckpointName, InoRange, SessionId};
+use tenure_server::Drive;
+use tenure_wire::{
+    Access, BranchInfo, Chunk, Created, Done, Error, Lent, Opened, Owner, Placed, Room, Shipped, Status, Who,
+};
+
+/// Is called once.
+type Step = Box<dyn FnOnce() + Send>;
+
+pub(crate) struct Watched {
+    pub(crate) drive: Arc<Drive>,
+    placed: AtomicU64,
+    before_read: Mutex<Option<Step>>,
+}
+
+impl Watched {
+    pub(crate) fn new(drive: Arc<Drive>) -> Self {
+        Self {
+            drive,
+            placed: AtomicU64::new(0),
+            before_read: Mutex::default(),
+        }
+    }
+
+    /// Returns how many bytes of chunks were brought so far.
+    pub(crate) fn placed(&self) -> u64 {
+        self.placed.load(Ordering::Relaxed)
+    }
+
+    /// Lets something happen when a chunk is read next.
+    pub(crate) fn before_read(&self, step: impl FnOnce() + Send + 'static) {
+        *self.before_read.lock() = Some(Box::new(step));
+    }
+}
+
+impl Owner<Branch> for Watched {
+    fn open(&self, who: &Who) -> Result<Opened, Error> {
+        self.drive.open(who)
+    }
+
+    fn close(&self, session: SessionId) -> Result<(), Error> {
+        Owner::close(&*self.drive, session)
+    }
+
+    fn lend(&self, session: SessionId, name: &str, access: Access) -> Result<Lent<Branch>, Error> {
+        self.drive.lend(session, name, access)
+    }
+
+    fn lend_inos(&self, session: SessionId) -> Result<InoRange, Error> {
+        self.drive.lend_inos(session)
+    }
+
+    fn give_back(&self, session: SessionId, branch: BranchId) -> Result<(), Error> {
+        self.drive.give_back(session, branch)
+    }
+
+    fn place(&self, session: SessionId, chunks: &[Chunk<'_>]) -> Result<Vec<Placed>, Error> {
+        let len: usize = chunks.iter().map(|chunk| chunk.bytes.len()).sum();
+        self.placed.fetch_add(len as u64, Ordering::Relaxed);
+        self.drive.place(session, chunks)
+    }
+
+    fn ship(&self, batch: Batch, after: Option<Branch>, done: Done<Shipped>) {
+        self.drive.ship(batch, after, done);
+    }
+
+    fn page(&self, at: Address) -> Result<Vec<u8>, Error> {
+        self.drive.page(at)
+    }
+
+    fn read(&self, at: Address, start: u32, out: &mut [u8]) -> Result<(), Error> {
+        let step = self.before_read.lock().take();
+        if let Some(step) = step {
+            step();
+        }
+        self.drive.read(at, start, out)
+    }
+
+    fn room(&self) -> Result<Room, Error> {
+        self.drive.room()
+    }
+
+    fn fork(&self, from: &Source, name: &BranchName) -> Result<Created, Error> {
+        self.drive.fork(from, name)
+    }
+
+    fn checkpoint(
+        &self,
+        branch: &BranchName,
+        name: &CheckpointName,
+        message: &str,
+    ) -> Result<Created, Error> {
+        self.drive.checkpoint(branch, name, message)
+    }
+
+    fn delete_branch(&self, name: &BranchName) -> Result<(), Error> {
+        self.drive.delete_branch(name)
+    }
+
+    fn branches(&self) -> Result<Vec<BranchInfo>, Error> {
+        self.drive.branches()
+    }
+
+    fn status(&self) -> Result<Status, Error> {
+        self.drive.status()
+    }
+
+    fn fold(&self) -> Result<(), Error> {
+        self.drive.fold()
+    }
+
+    fn check(&self, deep: bool) -> Result<Vec<String>, Error> {
+        self.drive.check(deep)
+    }
+}
