@@ -2,11 +2,13 @@
 //!
 //! A [`world`] is a drive, a client that holds a branch, a disk that fails and a clock that is moved, all driven by one
 //! seed on one thread. The [`workload`] chooses what happens, [`fault`] what goes wrong, and [`check`] holds what is seen
-//! against what was promised. The three do not know each other. [`model`] is the protocol, small enough to try everything.
+//! against what was promised. The three do not know each other. A [`crowd`] is the same drive and client with all their
+//! threads, where nothing repeats itself. [`model`] is the protocol, small enough to try everything.
 
 pub mod model;
 
 pub mod clock;
+mod program;
 mod random;
 mod trace;
 
@@ -14,3 +16,5 @@ pub mod check;
 pub mod fault;
 pub mod workload;
 pub mod world;
+
+pub mod crowd;

@@ -3,6 +3,7 @@
 use clap::Parser;
 use std::process::ExitCode;
 use std::time::Duration;
+use tenure_sim::crowd;
 use tenure_sim::fault::Plant;
 use tenure_sim::workload::Profile;
 use tenure_sim::world::{Counts, Options, Report, run};
@@ -35,6 +36,9 @@ struct Arguments {
     /// Puts a fault of ours in, such as acknowledges-early; a wrong name lists all.
     #[arg(long, value_parser = plant)]
     plant: Option<Plant>,
+    /// Crowds instead of worlds: threads of one client, cut off by a power loss. They do not repeat themselves.
+    #[arg(long, conflicts_with_all = ["plant", "profile", "trace"])]
+    crowds: bool,
     /// Only worlds of this kind: small-files, database, savers, big-files, deep-trees or mixed.
     #[arg(long, value_parser = profile)]
     profile: Option<Profile>,
@@ -82,11 +86,6 @@ fn name(one: &impl std::fmt::Debug) -> String {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let options = Options {
-        profile: arguments.profile,
-        plant: arguments.plant,
-        is_printed: arguments.trace,
-    };
     let seeds = if let Some(seed) = arguments.seed {
         seed..seed + 1
     } else if let Some(seeds) = arguments.seeds.clone() {
@@ -95,18 +94,44 @@ fn main() -> ExitCode {
         let from = arguments.commit.unwrap_or(1);
         from..from.saturating_add(arguments.count.unwrap_or(u64::MAX >> 1))
     };
-    let end = arguments.seconds.map(Duration::from_secs);
-    let began = now();
+    let (end, began) = (arguments.seconds.map(Duration::from_secs), now());
+    let seeds = seeds.take_while(|_| end.is_none_or(|end| now().saturating_sub(began) < end));
+    if arguments.crowds {
+        run_crowds(seeds)
+    } else {
+        run_worlds(seeds, &arguments)
+    }
+}
+
+fn run_crowds(seeds: impl Iterator<Item = u64>) -> ExitCode {
+    let (mut crowds, mut cut_off, mut syncs) = (0, 0, 0);
+    for seed in seeds {
+        let report = crowd::run(seed);
+        if let Some(broken) = report.broken {
+            println!("crowd {seed}: {}", broken.0);
+            return ExitCode::FAILURE;
+        }
+        crowds += 1;
+        cut_off += u64::from(report.was_cut_off);
+        syncs += report.syncs;
+    }
+    println!("{crowds} crowds, {cut_off} cut off: {syncs} syncs; every promise was kept");
+    ExitCode::SUCCESS
+}
+
+fn run_worlds(seeds: impl Iterator<Item = u64>, arguments: &Arguments) -> ExitCode {
+    let options = Options {
+        profile: arguments.profile,
+        plant: arguments.plant,
+        is_printed: arguments.trace,
+    };
     let (mut worlds, mut counts) = (0, Counts::default());
     for seed in seeds {
-        if end.is_some_and(|end| now().saturating_sub(began) >= end) {
-            break;
-        }
         let report = run(seed, &options);
         worlds += 1;
         counts.add(report.counts);
         if report.broken.is_some() {
-            tell(&report, &arguments);
+            tell(&report, arguments);
             return ExitCode::FAILURE;
         }
         // The first is run again, so that every run of the command sees whether worlds repeat.

@@ -255,7 +255,7 @@ impl Chooser<'_> {
             0 => (self.inode(), acl::ACCESS),
             1 => (self.inode(), acl::DEFAULT),
             2 => (self.directory(), acl::DEFAULT),
-            _ => (self.file().unwrap_or(Ino::ROOT), acl::ACCESS),
+            _ => (self.inode(), acl::ACCESS),
         };
         let name = XattrName::parse(name).expect("it is a name");
         let mut lines = vec![(Tag::UserObj, u32::MAX)];

@@ -99,17 +99,13 @@ impl World {
     }
 
     /// Holds the answer to a change of names against the reference; tells whether it was made.
-    fn changed<T>(
-        &mut self,
-        outcome: Result<T, Error>,
-        change: impl FnOnce(Option<&T>) -> Change,
-    ) -> Verdict<bool> {
+    fn changed<T>(&mut self, outcome: Result<T, Error>, change: Change) -> Verdict<bool> {
         match outcome {
-            Ok(value) => match self.history.change(change(Some(&value))) {
+            Ok(_) => match self.history.change(change) {
                 Ok(()) => Ok(true),
                 Err(refusal) => broken(format!("it was done, and should be refused: {refusal}")),
             },
-            Err(Error::Refused(refusal)) => self.refused(&refusal, &change(None)).map(|()| false),
+            Err(Error::Refused(refusal)) => self.refused(&refusal, &change).map(|()| false),
             Err(error @ Error::Failed(_)) => self.failed(&error).map(|()| false),
         }
     }

@@ -1,5 +1,6 @@
 //! The tests of this crate, in one binary.
 
+mod crowds;
 mod model;
 mod scenarios;
 mod worlds;
