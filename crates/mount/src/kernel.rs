@@ -15,6 +15,7 @@ mod directory;
 mod dispatch;
 mod error;
 mod flags;
+mod follow;
 mod interrupt;
 mod negotiate;
 mod notify;

@@ -17,9 +17,10 @@ use rustix::process::{Resource, geteuid, getrlimit};
 use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_setaffinity};
 
 use super::activity::Activity;
+use super::follow::Turns;
 
 /// How often serving threads are looked at while requests come.
-const TICK: Duration = Duration::from_millis(3);
+const TICK: Duration = Duration::from_millis(10);
 /// Ticks without a request after which nobody looks any more.
 const QUIET_TICKS: u32 = 10;
 /// Ticks that a starved thread stays in the usual class: at first, and at most when it starves again and again.
@@ -27,9 +28,6 @@ const CALM_TICKS_MIN: u32 = 4;
 const CALM_TICKS_MAX: u32 = 256;
 /// Ticks without starving after which the next stay is half as long.
 const FED_TICKS: u32 = 16;
-/// With more CPUs than this, threads that read one device would mostly wake on another CPU than their caller's.
-pub(super) const DEVICE_CPUS_MAX: usize = 4;
-
 /// What a mount does about the time that a wake-up takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wakeups {
@@ -45,7 +43,10 @@ pub enum Wakeups {
 pub(super) struct Courtesy {
     activity: Arc<Activity>,
     serving: Mutex<Vec<Serving>>,
+    turns: Turns,
     allowed: CpuSet,
+    /// The thread that looks.
+    looking: Mutex<Option<Pid>>,
 }
 
 #[derive(Debug)]
@@ -85,6 +86,8 @@ impl Courtesy {
         let courtesy = Arc::new(Courtesy {
             activity: Arc::clone(activity),
             serving: Mutex::default(),
+            turns: Turns::default(),
+            looking: Mutex::default(),
             allowed: sched_getaffinity(None)?,
         });
         let own = Arc::clone(&courtesy);
@@ -127,7 +130,33 @@ impl Courtesy {
         }
     }
 
+    /// Returns who of the device's readers reads.
+    pub(super) fn turns(&self) -> &Turns {
+        &self.turns
+    }
+
+    /// Moves the calling thread, which has joined, to another CPU, and with it the thread that looks: a CPU that falls idle
+    /// when that one sleeps takes the caller of the first from where it is.
+    pub(super) fn follow(&self, cpu: usize) {
+        if !self.allowed.is_set(cpu) {
+            return;
+        }
+        if let Some(looking) = *self.looking.lock() {
+            // Where that is not possible, it costs some speed and nothing else.
+            let _ = sched_setaffinity(Some(looking), &only(cpu));
+        }
+        let thread = gettid();
+        let mut all = self.serving.lock();
+        if let Some(serving) = all.iter_mut().find(|serving| serving.thread == thread) {
+            serving.cpu = cpu;
+            if serving.class == Class::Idle {
+                serving.give_way();
+            }
+        }
+    }
+
     fn run(&self) {
+        *self.looking.lock() = Some(gettid());
         let mut seen = 0;
         while self.activity.sleep(seen) {
             let mut quiet = 0;
@@ -141,6 +170,7 @@ impl Courtesy {
                 for serving in self.serving.lock().iter_mut() {
                     serving.look();
                 }
+                self.turns.look();
             }
         }
     }
@@ -168,9 +198,9 @@ impl Serving {
     }
 
     fn give_way(&mut self) {
-        let mut only = CpuSet::new();
-        only.set(self.cpu);
-        if sched_setaffinity(Some(self.thread), &only).is_ok() && set_class(self.thread, libc::SCHED_IDLE) {
+        if sched_setaffinity(Some(self.thread), &only(self.cpu)).is_ok()
+            && set_class(self.thread, libc::SCHED_IDLE)
+        {
             self.class = Class::Idle;
             self.slices = 0;
         } else {
@@ -196,6 +226,12 @@ impl Serving {
         self.calm_ticks = (self.calm_ticks * 2).min(CALM_TICKS_MAX);
         self.fed_ticks = 0;
     }
+}
+
+fn only(cpu: usize) -> CpuSet {
+    let mut only = CpuSet::new();
+    only.set(cpu);
+    only
 }
 
 /// Returns how often the thread was given a CPU: the third number (`Documentation/scheduler/sched-stats.rst`).

@@ -10,8 +10,9 @@ use rustix::io::Errno;
 
 use super::activity::Activity;
 use super::channel::Channel;
-use super::courtesy::{Courtesy, DEVICE_CPUS_MAX};
+use super::courtesy::Courtesy;
 use super::dispatch::Dispatch;
+use super::follow::Follower;
 use super::notify::Notifier;
 use super::payload::{Buffer, Pool};
 use super::reply::Line;
@@ -60,7 +61,10 @@ impl Drop for Watch {
     }
 }
 
-/// Starts `count` threads that read the connection of `channel`, or one for each CPU where they give way.
+/// With more CPUs than this, threads that all read one device would mostly wake on another CPU than their caller's.
+const PINNED_MAX: usize = 4;
+
+/// Starts `count` threads that read the connection of `channel`; where they give way and are several, one for each CPU.
 pub(super) fn spawn_all(
     count: usize,
     channel: &Arc<Channel>,
@@ -68,11 +72,10 @@ pub(super) fn spawn_all(
     watch: &Arc<Watch>,
 ) -> io::Result<Vec<JoinHandle<()>>> {
     let mut channel = Arc::clone(channel);
-    let cpus = watch
-        .courtesy()
-        .map(Courtesy::cpus)
-        .filter(|cpus| cpus.len() <= DEVICE_CPUS_MAX)
-        .unwrap_or_default();
+    let mut cpus = watch.courtesy().map(Courtesy::cpus).unwrap_or_default();
+    if cpus.len() > PINNED_MAX || count == 1 {
+        cpus.truncate(1);
+    }
     let count = count.max(cpus.len());
     let mut threads = Vec::with_capacity(count);
     for index in 0..count {
@@ -84,36 +87,73 @@ pub(super) fn spawn_all(
         let thread = std::thread::Builder::new().name(format!("fuse-{index}"));
         let cpu = cpus.get(index).copied();
         threads.push(thread.spawn(move || {
-            if let (Some(courtesy), Some(cpu)) = (watch.courtesy(), cpu) {
+            let Some(courtesy) = watch.courtesy() else {
+                return read(&own, buffer, &watch.dispatch, || {});
+            };
+            if let Some(cpu) = cpu {
                 courtesy.join(cpu);
             }
-            read(&own, buffer, &watch.dispatch);
+            match cpu {
+                Some(cpu) if index == 0 => read_first(&own, buffer, &watch.dispatch, courtesy, cpu),
+                _ => read(&own, buffer, &watch.dispatch, || courtesy.turns().wait()),
+            }
+            courtesy.turns().end();
         })?);
     }
     Ok(threads)
 }
 
-fn read(channel: &Arc<Channel>, mut buffer: Buffer, dispatch: &Dispatch) {
+/// Reads as the thread that follows its callers.
+fn read_first(
+    channel: &Arc<Channel>,
+    mut buffer: Buffer,
+    dispatch: &Dispatch,
+    courtesy: &Courtesy,
+    cpu: usize,
+) {
+    let mut follower = Follower::new(courtesy.turns(), cpu);
+    while let Some(len) = next(channel, &mut buffer) {
+        follower.begin();
+        let caller = message(channel, &buffer, len, dispatch);
+        if let Some(cpu) = follower.end(caller) {
+            courtesy.follow(cpu);
+        }
+    }
+}
+
+/// Reads whenever `turn` returns.
+fn read(channel: &Arc<Channel>, mut buffer: Buffer, dispatch: &Dispatch, turn: impl Fn()) {
+    turn();
+    while let Some(len) = next(channel, &mut buffer) {
+        message(channel, &buffer, len, dispatch);
+        turn();
+    }
+}
+
+/// Returns the length of the next message, or that there will be none.
+fn next(channel: &Channel, buffer: &mut Buffer) -> Option<usize> {
     loop {
         match channel.read(buffer.space()) {
-            Ok(len) => message(channel, &buffer, len, dispatch),
+            Ok(len) => return Some(len),
             // A signal, or a request whose caller went away while it was being read.
             Err(Errno::INTR | Errno::NOENT | Errno::AGAIN) => {}
-            Err(Errno::NODEV | Errno::CONNABORTED) => return,
+            Err(Errno::NODEV | Errno::CONNABORTED) => return None,
             Err(errno) => {
                 tracing::error!(%errno, "reading the kernel's requests failed");
-                return;
+                return None;
             }
         }
     }
 }
 
-fn message(channel: &Arc<Channel>, buffer: &Buffer, len: usize, dispatch: &Dispatch) {
+/// Handles one message and returns the thread that it came from, 0 when none or unknown.
+fn message(channel: &Arc<Channel>, buffer: &Buffer, len: usize, dispatch: &Dispatch) -> u32 {
     let source = buffer.filled(len);
     let Some(header) = head(source.bytes) else {
         tracing::warn!(len, "the kernel sent less than a header");
-        return;
+        return 0;
     };
     let line = || Line::Device(Arc::clone(channel));
     dispatch.message(&header, Body::contiguous(source), channel.interrupts(), line);
+    header.pid
 }

@@ -1,0 +1,214 @@
+//! Which threads read the device: one that follows its caller from CPU to CPU, or all.
+//!
+//! The kernel hands a request to the thread that has waited longest, on whatever CPU that is, and a wake-up of another CPU
+//! costs several times the request. So one thread, the first, reads alone and stays on the CPU of the thread that calls;
+//! where callers are on several CPUs, or an answer takes long, all read. Invariant: the first thread reads whenever it does
+//! not answer, and a thread that does not read is woken when it must.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::{Condvar, Mutex};
+
+/// Requests between two looks at where the caller runs. A look costs about a quarter of a request; a request that is
+/// answered from another CPU costs three.
+const BETWEEN_LOOKS: u32 = 16;
+/// Of so many last looks, how many may find another caller on another CPU before callers count as being everywhere.
+const LOOKS: u32 = 16;
+const SCATTERED_MAX: u32 = 5;
+/// Requests of the first thread that all threads read for before it reads alone again.
+const SPREAD: u64 = 512;
+
+/// What the threads that read one device agree on.
+#[derive(Debug, Default)]
+pub(super) struct Turns {
+    /// Whether all threads read.
+    spread: AtomicBool,
+    ended: AtomicBool,
+    /// Odd while the first thread answers a request.
+    steps: AtomicU64,
+    steps_seen: AtomicU64,
+    state: Mutex<()>,
+    called: Condvar,
+}
+
+impl Turns {
+    /// Waits until threads beside the first may read.
+    pub(super) fn wait(&self) {
+        if self.is_for_all() {
+            return;
+        }
+        let mut state = self.state.lock();
+        while !self.is_for_all() {
+            self.called.wait(&mut state);
+        }
+    }
+
+    fn is_for_all(&self) -> bool {
+        self.spread.load(Ordering::Relaxed) || self.ended.load(Ordering::Relaxed)
+    }
+
+    fn spread(&self) {
+        let _state = self.state.lock();
+        self.spread.store(true, Ordering::Relaxed);
+        self.called.notify_all();
+    }
+
+    fn gather(&self) {
+        self.spread.store(false, Ordering::Relaxed);
+    }
+
+    /// Lets all threads see that the mount is gone.
+    pub(super) fn end(&self) {
+        let _state = self.state.lock();
+        self.ended.store(true, Ordering::Relaxed);
+        self.called.notify_all();
+    }
+
+    /// Looks, once in a while, whether the first thread is still at the answer that it was at before: then all read.
+    pub(super) fn look(&self) {
+        let steps = self.steps.load(Ordering::Relaxed);
+        let before = self.steps_seen.swap(steps, Ordering::Relaxed);
+        if steps == before && !steps.is_multiple_of(2) && !self.is_for_all() {
+            self.spread();
+        }
+    }
+}
+
+/// What the first thread knows of its callers.
+#[derive(Debug)]
+pub(super) struct Follower<'a> {
+    turns: &'a Turns,
+    cpu: usize,
+    caller: Option<Caller>,
+    until_look: u32,
+    /// A bit for each of the last looks: whether it found another caller, on another CPU.
+    scattered: u32,
+    requests: u64,
+    spread_end: u64,
+}
+
+#[derive(Debug)]
+struct Caller {
+    thread: u32,
+    /// `/proc/<thread>/stat`.
+    stat: File,
+}
+
+impl<'a> Follower<'a> {
+    /// Returns the follower of a thread that begins on `cpu`.
+    pub(super) fn new(turns: &'a Turns, cpu: usize) -> Follower<'a> {
+        Follower {
+            turns,
+            cpu,
+            caller: None,
+            until_look: 1,
+            scattered: 0,
+            requests: 0,
+            spread_end: 0,
+        }
+    }
+
+    /// Says that a request came.
+    pub(super) fn begin(&self) {
+        self.turns.steps.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Says that the request of `caller` was handled (a thread's number, 0 when unknown); returns the CPU to move to.
+    pub(super) fn end(&mut self, caller: u32) -> Option<usize> {
+        self.turns.steps.fetch_add(1, Ordering::Relaxed);
+        self.requests += 1;
+        self.until_look = self.until_look.saturating_sub(1);
+        if self.until_look > 0 || caller == 0 {
+            return None;
+        }
+        self.until_look = BETWEEN_LOOKS;
+        if self.requests >= self.spread_end {
+            self.turns.gather();
+        }
+        let known = self.caller.as_ref().is_some_and(|last| last.thread == caller);
+        let cpu = self.cpu_of(caller)?;
+        let is_elsewhere = cpu != self.cpu;
+        self.scattered = (self.scattered << 1 | u32::from(is_elsewhere && !known)) & ((1 << LOOKS) - 1);
+        if self.scattered.count_ones() > SCATTERED_MAX {
+            self.spread_end = self.requests + SPREAD;
+            self.turns.spread();
+        }
+        self.cpu = cpu;
+        is_elsewhere.then_some(cpu)
+    }
+
+    /// Returns the CPU that a thread ran on last.
+    fn cpu_of(&mut self, thread: u32) -> Option<usize> {
+        if self.caller.as_ref().is_none_or(|last| last.thread != thread) {
+            let stat = File::open(format!("/proc/{thread}/stat")).ok();
+            self.caller = stat.map(|stat| Caller { thread, stat });
+        }
+        let mut text = [0; 512];
+        let len = self.caller.as_ref()?.stat.read_at(&mut text, 0).ok()?;
+        processor(&text[..len])
+    }
+}
+
+/// Returns field 39 of a `stat` (proc_pid_stat(5)).
+fn processor(stat: &[u8]) -> Option<usize> {
+    /// The state, field 3, is the first one behind the name in parentheses.
+    const BEHIND_NAME: usize = 39 - 3;
+    let name_end = stat.iter().rposition(|byte| *byte == b')')?;
+    let fields = std::str::from_utf8(&stat[name_end + 1..]).ok()?;
+    fields.split_ascii_whitespace().nth(BEHIND_NAME)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn the_processor_is_found_behind_a_name_that_looks_like_fields() {
+        let fields: Vec<String> = (4..=52).map(|field| field.to_string()).collect();
+        let stat = format!("77 (a) R 1 (b\n) S {}", fields.join(" "));
+        assert_eq!(processor(stat.as_bytes()), Some(39));
+        assert_eq!(processor(b"77 (a) S 1 2 3"), None);
+        assert_eq!(processor(b"nothing"), None);
+    }
+
+    #[test]
+    fn a_first_thread_that_does_not_come_back_calls_the_others() {
+        let turns = Arc::new(Turns::default());
+        let follower = Follower::new(&turns, 0);
+        turns.look();
+        turns.look();
+        assert!(!turns.is_for_all(), "it waits for a request");
+        follower.begin();
+        turns.look();
+        assert!(!turns.is_for_all(), "it has just begun");
+        let other = std::thread::spawn({
+            let turns = Arc::clone(&turns);
+            move || turns.wait()
+        });
+        turns.look();
+        other.join().expect("the other thread reads");
+    }
+
+    #[test]
+    fn callers_on_several_cpus_call_all_threads_and_one_caller_lets_them_go() {
+        let turns = Turns::default();
+        // A CPU that no caller runs on, and callers that are never the same twice: this thread and its process's first.
+        let mut follower = Follower::new(&turns, usize::MAX);
+        let own = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
+        let first = std::process::id();
+        for look in 0..LOOKS {
+            follower.cpu = usize::MAX;
+            for _ in 0..BETWEEN_LOOKS {
+                follower.end(if look % 2 == 0 { own } else { first });
+            }
+        }
+        assert!(turns.is_for_all());
+        for _ in 0..2 * SPREAD {
+            follower.end(own);
+        }
+        assert!(!turns.is_for_all());
+    }
+}
