@@ -23,8 +23,8 @@ use tenure_wire::{Access, Error, Owner, Who};
 const THREADS: u64 = 4;
 /// Steps of one thread, if the power lasts.
 const STEPS: u64 = 400;
-/// Calls of the bucket among which the power fails: a crowd that lives to its end makes about as many.
-const CALLS: u64 = 1500;
+/// Calls of the bucket among which the power fails; most crowds that live to their end make more.
+const CALLS: u64 = 600;
 
 /// What became of a crowd.
 #[derive(Clone, Debug, PartialEq, Eq)]
