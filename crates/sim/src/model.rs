@@ -30,6 +30,7 @@
 
 pub mod batch;
 pub mod condemn;
+mod crew;
 pub mod epoch;
 mod explorer;
 pub mod fold;

@@ -15,6 +15,7 @@
 //!
 //! It does not model time or reads (`grant`), nor the deletion of segments (`fold`).
 
+use super::crew::{self, Crew, Members};
 use super::explorer::{Law, Model, Report, explore};
 
 /// How many servers there are, clones included.
@@ -95,7 +96,7 @@ enum Phase {
 
 /// A server's memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct Server {
+pub(crate) struct Server {
     phase: Phase,
     epoch: u8,
     /// How many segments it has sent.
@@ -115,6 +116,14 @@ const DOWN: Server = Server {
 };
 
 impl Server {
+    fn claimant_of(epoch: u8) -> Self {
+        Self {
+            phase: Phase::Claimed,
+            epoch,
+            ..DOWN
+        }
+    }
+
     fn owner_of(epoch: u8) -> Self {
         Self {
             phase: Phase::Owner,
@@ -148,6 +157,19 @@ pub(crate) struct State {
     /// The end that the first claimant to pass an epoch found.
     ends: [Option<u8>; EPOCHS],
     seen: Option<Seen>,
+}
+
+impl Crew for State {
+    type Server = Server;
+    const DOWN: Server = DOWN;
+
+    fn members(&mut self) -> Members<'_, Server> {
+        Members {
+            servers: &mut self.servers,
+            claims: &mut self.claims,
+            clones: &mut self.clones,
+        }
+    }
 }
 
 /// One thing that happens; a server is told by its epoch.
@@ -191,11 +213,7 @@ impl Model for Epochs {
             after.forget_the_irrelevant();
             next.push((step, after));
         };
-        for at in 0..SERVERS {
-            let server = state.servers[at];
-            if at > 0 && server == state.servers[at - 1] {
-                continue; // Servers are sorted, and equal ones can do the same.
-            }
+        for (at, server) in crew::different(&state.servers) {
             match server.phase {
                 Phase::Down => self.claim(state, at).into_iter().for_each(&mut add),
                 Phase::Claimed => add(state.re_read(at)),
@@ -209,10 +227,12 @@ impl Model for Epochs {
                 }
             }
             if server.phase != Phase::Down {
-                let mut after = state.clone();
-                after.servers[at] = DOWN;
-                add((Step::Dies { epoch: server.epoch }, after));
-                self.clone_server(state, at).into_iter().for_each(&mut add);
+                let epoch = server.epoch;
+                add((Step::Dies { epoch }, state.without(at)));
+                let twins = state.with_twin(at, state.clones < self.clones);
+                twins
+                    .into_iter()
+                    .for_each(|after| add((Step::IsCloned { epoch }, after)));
             }
         }
         state.landings().for_each(&mut add);
@@ -257,16 +277,9 @@ impl Model for Epochs {
 impl Epochs {
     /// A fresh process claims the next epoch.
     fn claim(&self, state: &State, at: usize) -> Option<(Step, State)> {
-        (state.claims < self.epochs).then(|| {
-            let mut after = state.clone();
-            after.servers[at] = Server {
-                phase: Phase::Claimed,
-                epoch: state.claims,
-                ..DOWN
-            };
-            after.claims += 1;
-            (Step::Claims { epoch: state.claims }, after)
-        })
+        let epoch = state.claims;
+        let after = state.with_claimant(at, Server::claimant_of(epoch), epoch < self.epochs)?;
+        Some((Step::Claims { epoch }, after))
     }
 
     /// A claimant reads the contiguous prefix of `epoch` and occupies its next name.
@@ -365,18 +378,6 @@ impl Epochs {
         after.servers[at].sent -= 1;
         after.failed[usize::from(epoch)][usize::from(segment)] |= 1 << nonce;
         Some((Step::ReportsFailed { place, nonce }, after))
-    }
-
-    /// A running server becomes two with one memory.
-    fn clone_server(&self, state: &State, at: usize) -> Option<(Step, State)> {
-        let free = state.servers.iter().position(|server| *server == DOWN)?;
-        (state.clones < self.clones).then(|| {
-            let mut after = state.clone();
-            after.servers[free] = state.servers[at];
-            after.clones += 1;
-            let epoch = state.servers[at].epoch;
-            (Step::IsCloned { epoch }, after)
-        })
     }
 }
 

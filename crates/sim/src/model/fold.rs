@@ -15,6 +15,7 @@
 //! A put in flight may land at any time, and again whenever its name is free. Deletions are late as well: they need no
 //! server, only the manifest. It does not model several puts in flight at once (`epoch`).
 
+use super::crew::{self, Crew, Members};
 use super::explorer::{Law, Model, Report, explore};
 
 mod history;
@@ -115,6 +116,19 @@ pub(crate) struct State {
     seen: Option<Seen>,
 }
 
+impl Crew for State {
+    type Server = Server;
+    const DOWN: Server = DOWN;
+
+    fn members(&mut self) -> Members<'_, Server> {
+        Members {
+            servers: &mut self.servers,
+            claims: &mut self.claims,
+            clones: &mut self.clones,
+        }
+    }
+}
+
 /// One thing that happens; a server is told by its epoch.
 #[derive(Clone, Copy, Debug)]
 #[expect(dead_code, reason = "a trace prints them")]
@@ -173,11 +187,7 @@ impl Model for Folds {
             after.servers.sort_unstable();
             next.push((step, after));
         };
-        for at in 0..SERVERS {
-            let server = state.servers[at];
-            if at > 0 && server == state.servers[at - 1] {
-                continue; // Servers are sorted, and equal ones can do the same.
-            }
+        for (at, server) in crew::different(&state.servers) {
             match server.phase {
                 Phase::Down => self.claim(state, at).into_iter().for_each(&mut add),
                 Phase::Claimed => add(state.read_manifest(at)),
@@ -189,10 +199,12 @@ impl Model for Folds {
                 }
             }
             if server.phase != Phase::Down {
-                let mut after = state.clone();
-                after.servers[at] = DOWN;
-                add((Step::Dies { epoch: server.epoch }, after));
-                self.clone_server(state, at).into_iter().for_each(&mut add);
+                let epoch = server.epoch;
+                add((Step::Dies { epoch }, state.without(at)));
+                let twins = state.with_twin(at, state.clones < self.clones);
+                twins
+                    .into_iter()
+                    .for_each(|after| add((Step::IsCloned { epoch }, after)));
             }
         }
         state.landings().for_each(&mut add);
@@ -252,12 +264,9 @@ impl Folds {
     }
 
     fn claim(&self, state: &State, at: usize) -> Option<(Step, State)> {
-        (state.claims < self.epochs).then(|| {
-            let mut after = state.clone();
-            after.servers[at] = Server::claimant_of(state.claims);
-            after.claims += 1;
-            (Step::Claims { epoch: state.claims }, after)
-        })
+        let epoch = state.claims;
+        let after = state.with_claimant(at, Server::claimant_of(epoch), epoch < self.epochs)?;
+        Some((Step::Claims { epoch }, after))
     }
 
     /// A claimant reads one name, and seals the epoch where the name is free.
@@ -390,17 +399,6 @@ impl Folds {
             let mut after = state.clone();
             after.names[usize::from(place.0)][usize::from(place.1)] = Name::Free;
             (Step::Deletes { place }, after)
-        })
-    }
-
-    fn clone_server(&self, state: &State, at: usize) -> Option<(Step, State)> {
-        let free = state.servers.iter().position(|server| *server == DOWN)?;
-        (state.clones < self.clones).then(|| {
-            let mut after = state.clone();
-            after.servers[free] = state.servers[at];
-            after.clones += 1;
-            let epoch = state.servers[at].epoch;
-            (Step::IsCloned { epoch }, after)
         })
     }
 }

@@ -17,11 +17,12 @@
 //!
 //! It does not model the contents of what is granted (`batch`).
 
+use super::crew::{self, Crew};
 use super::explorer::{Law, Model, Report, explore};
 
 mod world;
 
-use world::{AGE_MAX, DOWN, DRIFT, OWNER_TTL, Phase, SERVERS, SESSION_TTL, SESSIONS, Server, Session, State};
+use world::{AGE_MAX, DOWN, DRIFT, OWNER_TTL, Phase, SESSION_TTL, SESSIONS, Server, Session, State};
 
 /// What a wrong server or session does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,11 +139,7 @@ impl Model for Grants {
             next.push((step, after));
         };
         add((Step::TimePasses, state.one_tick_later()));
-        for at in 0..SERVERS {
-            let server = state.servers[at];
-            if at > 0 && server == state.servers[at - 1] {
-                continue; // Servers are sorted, and equal ones can do the same.
-            }
+        for (at, server) in crew::different(&state.servers) {
             match server.phase {
                 Phase::Down => self.claim(state, at).into_iter().for_each(&mut add),
                 Phase::Claimed if self.re_reads => add(state.re_read(at)),
@@ -155,10 +152,12 @@ impl Model for Grants {
                 Phase::Serving => self.business(state, at).into_iter().flatten().for_each(&mut add),
             }
             if server.phase != Phase::Down {
-                let mut after = state.clone();
-                after.servers[at] = DOWN;
-                add((Step::Dies { epoch: server.epoch }, after));
-                self.clone_server(state, at).into_iter().for_each(&mut add);
+                let epoch = server.epoch;
+                add((Step::Dies { epoch }, state.without(at)));
+                let twins = state.with_twin(at, state.clones < self.clones);
+                twins
+                    .into_iter()
+                    .for_each(|after| add((Step::IsCloned { epoch }, after)));
             }
         }
         for session in 0..SESSIONS as u8 {
@@ -238,16 +237,9 @@ impl Grants {
 
 impl Grants {
     fn claim(&self, state: &State, at: usize) -> Option<(Step, State)> {
-        (state.claims < self.epochs).then(|| {
-            let mut after = state.clone();
-            after.servers[at] = Server {
-                phase: Phase::Claimed,
-                epoch: state.claims,
-                ..DOWN
-            };
-            after.claims += 1;
-            (Step::Claims { epoch: state.claims }, after)
-        })
+        let epoch = state.claims;
+        let after = state.with_claimant(at, Server::claimant_of(epoch), epoch < self.epochs)?;
+        Some((Step::Claims { epoch }, after))
     }
 
     /// A claimant seals all older epochs and reads the history.
@@ -407,16 +399,5 @@ impl Grants {
         }
         let owner = server.epoch;
         (after != *state).then_some((Step::Renews { owner, session }, after))
-    }
-
-    fn clone_server(&self, state: &State, at: usize) -> Option<(Step, State)> {
-        let free = state.servers.iter().position(|server| *server == DOWN)?;
-        (state.clones < self.clones).then(|| {
-            let mut after = state.clone();
-            after.servers[free] = state.servers[at];
-            after.clones += 1;
-            let epoch = state.servers[at].epoch;
-            (Step::IsCloned { epoch }, after)
-        })
     }
 }

@@ -17,7 +17,7 @@ pub(super) enum Phase {
 
 /// A server's memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Server {
+pub(crate) struct Server {
     pub(super) phase: Phase,
     pub(super) epoch: u8,
     /// What it read, and what it appended and knows to be durable.

@@ -2,6 +2,7 @@
 //! know.
 
 use super::Step;
+use crate::model::crew::{Crew, Members};
 
 /// How many servers there are, clones included.
 pub(super) const SERVERS: usize = 3;
@@ -35,7 +36,7 @@ pub(super) enum Phase {
 
 /// A server's memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Server {
+pub(crate) struct Server {
     pub(super) phase: Phase,
     pub(super) epoch: u8,
     /// How long the journal is, as far as it knows.
@@ -68,6 +69,17 @@ pub(super) const DOWN: Server = Server {
     awaits_look: false,
     behind: None,
 };
+
+impl Server {
+    /// A fresh process that has claimed an epoch.
+    pub(super) fn claimant_of(epoch: u8) -> Self {
+        Self {
+            phase: Phase::Claimed,
+            epoch,
+            ..DOWN
+        }
+    }
+}
 
 /// A session's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -109,6 +121,19 @@ pub(crate) struct State {
     pub(super) holder: Option<u8>,
     pub(super) servers: [Server; SERVERS],
     pub(super) sessions: [Session; SESSIONS],
+}
+
+impl Crew for State {
+    type Server = Server;
+    const DOWN: Server = DOWN;
+
+    fn members(&mut self) -> Members<'_, Server> {
+        Members {
+            servers: &mut self.servers,
+            claims: &mut self.claims,
+            clones: &mut self.clones,
+        }
+    }
 }
 
 impl State {
