@@ -21,6 +21,7 @@ mod state;
 
 mod fold;
 mod health;
+mod known;
 mod load;
 mod place;
 mod trail;

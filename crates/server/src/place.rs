@@ -1,9 +1,11 @@
 //! Placing: chunks and pages get their places in the packs that are being filled.
 //!
-//! A chunk that was placed lately is not placed again, whoever brings it. Invariant: a pack's number is used once in
+//! A chunk that was placed lately is not placed again, whoever brings it; nor is a long one that is there from before.
+//! Invariant: a pack's number is used once in
 //! the life of a drive, because it carries the epoch.
 
 use crate::health::Health;
+use crate::known::Known;
 use crate::trail::Trails;
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
@@ -26,6 +28,7 @@ pub(crate) struct Filling {
     chunks: Mutex<Fill>,
     pages: Mutex<Fill>,
     recent: Mutex<Recent>,
+    known: Known,
     trails: Trails,
     /// Held while packs are sealed, so that none is sealed twice.
     sealing: Mutex<()>,
@@ -57,6 +60,7 @@ impl Filling {
             chunks: Mutex::default(),
             pages: Mutex::default(),
             recent: Mutex::default(),
+            known: Known::default(),
             trails,
             sealing: Mutex::default(),
         }
@@ -67,9 +71,24 @@ impl Filling {
         if let Some(place) = self.recent.lock().places.get(&digest) {
             return Ok((place.clone(), false));
         }
+        if let Some(place) = self.known.find(&self.packs, digest, bytes) {
+            self.recent.lock().add(place.clone());
+            return Ok((place, false));
+        }
         let (place, filled) = self.append(&self.chunks, EntryKind::Chunk, digest, bytes)?;
         self.recent.lock().add(place.clone());
         Ok((place, filled))
+    }
+
+    /// Tells whether a chunk of this length is a reason to learn what earlier owners have stored; once.
+    pub(crate) fn should_learn(&self, len: usize) -> bool {
+        self.known.ask(len)
+    }
+
+    /// Learns which long chunks earlier owners have stored.
+    pub(crate) fn learn(&self) -> Result<(), Failure> {
+        self.known
+            .learn(&self.packs, PackNumber(self.epoch.0 << NUMBER_BITS))
     }
 
     /// Gives a page its place.

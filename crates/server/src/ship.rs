@@ -41,6 +41,12 @@ struct Prepared {
 impl Inner {
     pub(crate) fn place(&self, session: SessionId, chunks: &[Chunk<'_>]) -> Result<Vec<Placed>, Error> {
         let hosted = self.with(|live| Ok(live.known(session)?.hosted))?;
+        if chunks
+            .iter()
+            .any(|chunk| self.filling.should_learn(chunk.bytes.len()))
+        {
+            self.work_on_known();
+        }
         let mut any_filled = false;
         let mut places = Vec::with_capacity(chunks.len());
         for chunk in chunks {

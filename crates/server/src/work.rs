@@ -1,4 +1,5 @@
-//! The worker: one thread that seals full packs, folds a long journal and evicts pages, when it is told to.
+//! The worker: one thread that learns what was stored before, seals full packs, folds a long journal and evicts pages,
+//! when it is told to.
 //!
 //! Invariant: it sleeps without a timer, so an idle drive wakes nothing and asks the bucket for nothing.
 
@@ -13,6 +14,7 @@ use tenure_wire::Error;
 /// What there is to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Todo {
+    learn: bool,
     seal: bool,
     fold: bool,
     evict: bool,
@@ -80,6 +82,11 @@ pub(crate) fn start(inner: &Arc<Inner>) -> JoinHandle<()> {
 
 impl Inner {
     fn do_work(&self, todo: Todo) {
+        if todo.learn
+            && let Err(failure) = self.filling.learn()
+        {
+            tracing::warn!(%failure, "what cannot be read is stored again");
+        }
         if todo.seal {
             self.note_outcome(
                 "full packs wait to be sealed",
@@ -111,6 +118,14 @@ impl Inner {
         } else {
             self.work.fold_at.fetch_add(step / 4, Ordering::Relaxed);
         }
+    }
+
+    /// Has it learned what earlier owners have stored.
+    pub(crate) fn work_on_known(&self) {
+        self.work_on(Todo {
+            learn: true,
+            ..Todo::default()
+        });
     }
 
     /// Has full packs sealed. Those that cannot be sealed now are tried again with the next one.
@@ -149,6 +164,7 @@ impl Inner {
         }
         match self.options.threads {
             Threads::Started => self.work.ask(|asked| {
+                asked.learn |= todo.learn;
                 asked.seal |= todo.seal;
                 asked.fold |= todo.fold;
                 asked.evict |= todo.evict;

@@ -3,6 +3,8 @@
 use crate::world::{At, Random, World, chunks, options};
 use tenure_client::Options;
 use tenure_model::{Extent, Ino};
+use tenure_store::Bucket;
+use tenure_wire::Owner;
 
 const LEN: usize = 100 << 20;
 const WRITE: usize = 128 << 10;
@@ -37,6 +39,52 @@ fn shares_nearly_all(options: Options) {
     assert!(world.read(after) == new);
     assert!(world.read(before) == old);
     world.branch.close().unwrap();
+}
+
+#[test]
+fn a_long_file_shares_its_chunks_with_what_an_earlier_owner_has_stored() {
+    let world = World::new(At::Here, options(4 << 20));
+    let mut bytes = Random::new(2).bytes(20 << 20);
+    let before = world.file("old");
+    write_in_turn(&world, before, &bytes);
+    let world = world.reopen();
+    bytes.insert(0, 7);
+    let after = world.file("new");
+    write_in_turn(&world, after, &bytes);
+    let had = chunks(&world.extents(before));
+    let has = chunks(&world.extents(after));
+    assert!(
+        has.difference(&had).count() <= 3,
+        "{} of {}",
+        has.difference(&had).count(),
+        has.len()
+    );
+    let world = world.reopen();
+    assert!(world.read(after) == bytes);
+    assert_eq!(world.owner.drive.check(true).unwrap(), [""; 0]);
+}
+
+#[test]
+fn chunks_that_have_rotted_are_stored_again_and_not_shared() {
+    let world = World::new(At::Here, options(4 << 20));
+    let bytes = Random::new(3).bytes(3 << 20);
+    let old = world.file("old");
+    write_in_turn(&world, old, &bytes);
+    let world = world.reopen();
+    let packs = world.bucket.list("drives/work/packs/").unwrap();
+    let largest = packs.iter().max_by_key(|key| world.bucket.size(key).unwrap());
+    let rot = |pack: &mut Vec<u8>| {
+        pack[..3 << 20]
+            .iter_mut()
+            .step_by(9000)
+            .for_each(|byte| *byte ^= 1)
+    };
+    assert!(world.bucket.damage(largest.unwrap(), rot));
+    let new = world.file("new");
+    write_in_turn(&world, new, &bytes);
+    assert!(world.read(new) == bytes);
+    let mut found = vec![0; 3 << 20];
+    assert!(world.branch.read(old, 0, 3 << 20, &mut found).is_err());
 }
 
 #[test]
