@@ -1,10 +1,10 @@
 //! Packs that a crash, a failing disk or a full one left: what was flushed is there again, and nothing false.
 
-use crate::world::{Content, chunk, drive, number};
+use crate::world::{Content, SMALL, chunk, drive, filled, filling, number};
 use std::sync::Arc;
 use tenure_model::{Address, ChunkPlace, Digest, Failure};
 use tenure_store::faulty::{Fault, Plan};
-use tenure_store::pack::{EntryKind, PackWriter, Packs, Sizes};
+use tenure_store::pack::{EntryKind, PackWriter, Packs};
 use tenure_store::{Bucket, FaultyBucket, MemoryBucket};
 
 const FAULTS: [Fault; 6] = [
@@ -26,14 +26,7 @@ struct Run {
 /// Fills and seals a pack, and goes on as far as it can.
 fn fill(memory: &MemoryBucket, plan: Plan) -> Run {
     let bucket = Arc::new(FaultyBucket::new(Arc::new(memory.clone()), plan));
-    let packs = Packs::with_sizes(
-        bucket.clone(),
-        drive(),
-        Sizes {
-            buffer_len: 32 << 10,
-            ..Sizes::default()
-        },
-    );
+    let packs = filling(bucket.clone(), SMALL);
     let mut run = Run {
         content: Content::default(),
         flushed: 0,
@@ -117,14 +110,7 @@ fn whichever_call_fails_what_was_flushed_is_recovered() {
 fn after_a_failed_write_a_pack_says_nothing_more() {
     let memory = MemoryBucket::new();
     let bucket = Arc::new(FaultyBucket::new(Arc::new(memory), Plan::none()));
-    let packs = Packs::with_sizes(
-        bucket.clone(),
-        drive(),
-        Sizes {
-            buffer_len: 32 << 10,
-            ..Sizes::default()
-        },
-    );
+    let packs = filling(bucket.clone(), SMALL);
     let pack = packs.start(number(1)).unwrap();
     let bytes = chunk(1, 100);
     pack.append(EntryKind::Chunk, Digest::of(&bytes), &bytes).unwrap();
@@ -195,18 +181,7 @@ fn a_read_that_goes_wrong_during_a_recovery_does_not_stay_wrong() {
 #[test]
 fn bytes_that_the_journal_carries_make_up_for_what_the_pack_lacks() {
     let memory = MemoryBucket::new();
-    let packs = Packs::with_sizes(
-        Arc::new(memory.clone()),
-        drive(),
-        Sizes {
-            buffer_len: 32 << 10,
-            ..Sizes::default()
-        },
-    );
-    let pack = packs.start(number(1)).unwrap();
-    let mut content = Content::default();
-    content.append(&pack, &chunk(1, 10_000));
-    pack.flush(pack.len()).unwrap();
+    let (_packs, pack, mut content) = filled(&memory, SMALL, &[10_000]);
     content.append(&pack, &chunk(2, 300));
     content.append(&pack, &chunk(3, 20_000));
     let mut places = content.carried();
@@ -243,18 +218,7 @@ fn bytes_that_the_journal_carries_make_up_for_what_the_pack_lacks() {
 #[test]
 fn a_chunk_that_is_nowhere_is_named_and_the_others_are_kept() {
     let memory = MemoryBucket::new();
-    let packs = Packs::with_sizes(
-        Arc::new(memory.clone()),
-        drive(),
-        Sizes {
-            buffer_len: 32 << 10,
-            ..Sizes::default()
-        },
-    );
-    let pack = packs.start(number(1)).unwrap();
-    let mut content = Content::default();
-    content.append(&pack, &chunk(1, 10_000));
-    pack.flush(pack.len()).unwrap();
+    let (_packs, pack, mut content) = filled(&memory, SMALL, &[10_000]);
     content.append(&pack, &chunk(2, 300));
     let places = content.places();
     let after = Packs::new(Arc::new(memory.copy()), drive(), []);
@@ -275,18 +239,7 @@ fn a_chunk_that_is_nowhere_is_named_and_the_others_are_kept() {
 #[test]
 fn places_that_lie_are_missing_and_overwrite_nothing() {
     let memory = MemoryBucket::new();
-    let packs = Packs::with_sizes(
-        Arc::new(memory.clone()),
-        drive(),
-        Sizes {
-            buffer_len: 32 << 10,
-            ..Sizes::default()
-        },
-    );
-    let pack = packs.start(number(1)).unwrap();
-    let mut content = Content::default();
-    content.append(&pack, &chunk(1, 10_000));
-    pack.flush(pack.len()).unwrap();
+    let (_packs, _pack, content) = filled(&memory, SMALL, &[10_000]);
     let place = |bytes: &[u8], offset: u64, len: u32, inline: Option<&[u8]>| ChunkPlace {
         at: Address {
             pack: number(1),

@@ -1,28 +1,17 @@
 //! Packs whose bytes are not what they were: each read returns the right bytes or says what is damaged.
 
-use crate::world::{Content, World, chunk, drive, number};
+use crate::world::{Content, SMALL, USUAL, World, chunk, drive, filled, filling, number};
 use proptest::prelude::*;
 use std::sync::Arc;
 use tenure_model::{Digest, Failure};
 use tenure_store::faulty::{CallKind, Fault, Plan};
-use tenure_store::pack::{EntryKind, PackName, Packs, Sealed, Sizes};
+use tenure_store::pack::{EntryKind, PackName, Packs, Sealed};
 use tenure_store::{Bucket, FaultyBucket, Key, MemoryBucket};
 
 fn sealed() -> (MemoryBucket, Content, Sealed) {
     let memory = MemoryBucket::new();
-    let packs = Packs::with_sizes(
-        Arc::new(memory.clone()),
-        drive(),
-        Sizes {
-            buffer_len: 64 << 10,
-            ..Sizes::default()
-        },
-    );
-    let pack = packs.start(number(1)).unwrap();
-    let mut content = Content::default();
-    for (seed, len) in [(1, 5_000), (2, 100_000), (3, 16_384), (4, 40_000), (5, 3)] {
-        content.append(&pack, &chunk(seed, len));
-    }
+    let lens = [5_000, 100_000, 16_384, 40_000, 3];
+    let (packs, _, content) = filled(&memory, USUAL, &lens);
     let sealed = packs.seal(number(1)).unwrap();
     (memory, content, sealed)
 }
@@ -132,18 +121,7 @@ fn wrong_and_short_replies_are_never_data() {
 #[test]
 fn an_open_packs_blocks_are_verified_too() {
     let world_memory = MemoryBucket::new();
-    let packs = Packs::with_sizes(
-        Arc::new(world_memory.clone()),
-        drive(),
-        Sizes {
-            buffer_len: 32 << 10,
-            ..Sizes::default()
-        },
-    );
-    let pack = packs.start(number(1)).unwrap();
-    let mut content = Content::default();
-    content.append(&pack, &chunk(1, 90_000));
-    pack.flush(pack.len()).unwrap();
+    let (packs, _pack, content) = filled(&world_memory, SMALL, &[90_000]);
     let key = Key::parse("drives/work/packs/00000000000000000001.open").unwrap();
     world_memory.damage(&key, |bytes| bytes[100] ^= 1);
     assert_names(&packs.read(content.addresses()[0]).unwrap_err(), &key);
@@ -178,14 +156,7 @@ fn what_no_pack_holds_is_said_so() {
 #[test]
 fn a_pack_has_the_bytes_it_always_had() {
     let memory = MemoryBucket::new();
-    let packs = Packs::with_sizes(
-        Arc::new(memory.clone()),
-        drive(),
-        Sizes {
-            buffer_len: 64 << 10,
-            ..Sizes::default()
-        },
-    );
+    let packs = filling(Arc::new(memory.clone()), USUAL);
     let pack = packs.start(number(7)).unwrap();
     for (kind, bytes) in [
         (EntryKind::Chunk, &b"first chunk"[..]),

@@ -1,12 +1,12 @@
 //! Packs: what was appended is read back, byte for byte, before and after it was sealed, and after a crash.
 
-use crate::world::{Content, World, chunk, drive, number};
+use crate::world::{Content, SMALL, USUAL, World, chunk, drive, filling, number};
 use proptest::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tenure_model::{Address, Digest, Failure, PackNumber};
 use tenure_store::disk::BLOCK_LEN;
-use tenure_store::pack::{EntryKind, PACK_LEN_TARGET, PackName, Packs, Sizes};
+use tenure_store::pack::{EntryKind, PACK_LEN_TARGET, PackName, Packs};
 use tenure_store::{Bucket, FolderBucket, MemoryBucket};
 
 #[test]
@@ -195,14 +195,7 @@ fn each_byte_is_written_once_but_for_the_last_block_of_a_flush() {
 fn a_full_disk_is_found_before_a_chunk_is_accepted() {
     let memory = MemoryBucket::new();
     memory.limit_space(Some(3 << 20));
-    let packs = Packs::with_sizes(
-        Arc::new(memory.clone()),
-        drive(),
-        Sizes {
-            buffer_len: 64 << 10,
-            ..Sizes::default()
-        },
-    );
+    let packs = filling(Arc::new(memory.clone()), USUAL);
     let pack = packs.start(number(1)).unwrap();
     let mut content = Content::default();
     let mut failed = None;
@@ -249,14 +242,7 @@ fn a_drive_that_has_no_room_at_all_starts_no_pack_and_leaves_nothing() {
 fn many_threads_append_flush_and_read_one_pack() {
     let folder = tempfile::tempdir().unwrap();
     let bucket: Arc<dyn Bucket> = Arc::new(FolderBucket::create(folder.path()).unwrap());
-    let packs = Arc::new(Packs::with_sizes(
-        bucket.clone(),
-        drive(),
-        Sizes {
-            buffer_len: 64 << 10,
-            ..Sizes::default()
-        },
-    ));
+    let packs = Arc::new(filling(bucket.clone(), USUAL));
     packs.start_thread().unwrap();
     let pack = packs.start(number(1)).unwrap();
     let ended = AtomicBool::new(false);
@@ -363,7 +349,7 @@ proptest! {
     #[test]
     fn any_order_of_appends_flushes_and_reads_keeps_every_byte(steps in prop::collection::vec(step(), 1..60), seed: u64) {
         let memory = MemoryBucket::new();
-        let packs = Packs::with_sizes(Arc::new(memory.clone()), drive(), Sizes { buffer_len: 32 << 10, ..Sizes::default() });
+        let packs = filling(Arc::new(memory.clone()), SMALL);
         let pack = packs.start(number(1)).unwrap();
         let mut content = Content::default();
         let mut flushed = 0;

@@ -13,16 +13,39 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new() -> Self {
         let bucket: Arc<dyn Bucket> = Arc::new(MemoryBucket::new());
-        let packs = Packs::with_sizes(
-            bucket.clone(),
-            drive(),
-            Sizes {
-                buffer_len: 64 << 10,
-                ..Sizes::default()
-            },
-        );
+        let packs = filling(bucket.clone(), USUAL);
         Self { bucket, packs }
     }
+}
+
+/// Bytes of the buffers of packs: several make a pack that is tested, and a chunk may span them.
+pub(crate) const USUAL: usize = 64 << 10;
+/// Bytes of buffers of which a chunk may need more than there are free.
+pub(crate) const SMALL: usize = 32 << 10;
+
+/// Returns packs that are filled through buffers of so many bytes.
+pub(crate) fn filling(bucket: Arc<dyn Bucket>, buffer_len: usize) -> Packs {
+    let sizes = Sizes {
+        buffer_len,
+        ..Sizes::default()
+    };
+    Packs::with_sizes(bucket, drive(), sizes)
+}
+
+/// Fills one pack with chunks of these lengths and flushes it; also returns what is in it.
+pub(crate) fn filled(
+    bucket: &MemoryBucket,
+    buffer_len: usize,
+    lens: &[usize],
+) -> (Packs, Arc<PackWriter>, Content) {
+    let packs = filling(Arc::new(bucket.clone()), buffer_len);
+    let pack = packs.start(number(1)).unwrap();
+    let mut content = Content::default();
+    for (seed, len) in (1..).zip(lens) {
+        content.append(&pack, &chunk(seed, *len));
+    }
+    pack.flush(pack.len()).unwrap();
+    (packs, pack, content)
 }
 
 pub(crate) fn drive() -> DriveName {
