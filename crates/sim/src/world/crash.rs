@@ -217,6 +217,7 @@ impl World {
                 self.judge_parked()?;
                 self.plan_loss();
                 self.shipped = (self.life.owner.ships(), self.history.changes());
+                self.has_new_owner = false;
                 return Ok(());
             }
             failed += 1;

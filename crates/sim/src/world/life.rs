@@ -276,7 +276,7 @@ impl Life {
     /// Ends the owner and lets the client go on with the next one; tells whether the client has outlived it.
     pub(super) fn end_owner(&mut self, sessions: Sessions) -> bool {
         self.machine.turn_off();
-        self.broken().is_none() && self.owner.inherit(sessions)
+        !self.must_end && self.broken().is_none() && self.owner.inherit(sessions)
     }
 
     /// Returns the branch that is held.
