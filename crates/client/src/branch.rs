@@ -4,9 +4,10 @@
 
 use crate::frays::Frays;
 use crate::log::Log;
-use crate::ship::{LOG_SHIP, Shipping, Waiting};
+use crate::ship::{Cut, LOG_SHIP, Shipping, Waiting};
 use crate::stage::Stage;
 use parking_lot::{Condvar, Mutex, RwLock, RwLockWriteGuard};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -78,6 +79,8 @@ impl Witness for () {
 pub(crate) struct State {
     pub(crate) branch: tenure_core::Branch,
     pub(crate) log: Log,
+    /// Parts of the log that were set aside, oldest first: each becomes a batch, before the log does.
+    pub(crate) cuts: VecDeque<Cut>,
     pub(crate) stage: Stage,
     pub(crate) frays: Frays,
     pub(crate) inos: InoRange,
@@ -133,6 +136,7 @@ impl Branch {
         let state = State {
             branch,
             log: Log::default(),
+            cuts: VecDeque::new(),
             stage: Stage::default(),
             frays: Frays::default(),
             inos,
@@ -245,13 +249,19 @@ impl Inner {
     pub(crate) fn unsynced(&self) -> Unsynced {
         let state = self.state.read();
         let in_flight = self.waiting.in_flight();
-        let oldest = [state.log.oldest(), state.stage.oldest(), in_flight.since]
-            .into_iter()
-            .flatten()
-            .min();
+        let first_cut = state.cuts.front().and_then(|(log, _)| log.oldest());
+        let oldest = [
+            first_cut,
+            state.log.oldest(),
+            state.stage.oldest(),
+            in_flight.since,
+        ]
+        .into_iter()
+        .flatten()
+        .min();
         let age = oldest.map_or(Duration::ZERO, |since| self.clock.elapsed().saturating_sub(since));
         Unsynced {
-            ops: state.log.count + in_flight.ops,
+            ops: state.cuts.iter().map(|(log, _)| log.count).sum::<u64>() + state.log.count + in_flight.ops,
             bytes: state.stage.bytes(),
             age,
         }
@@ -303,6 +313,7 @@ impl Inner {
                 Some(op) => op,
                 None => make(&mut state)?,
             };
+            state.check_room(&op)?;
             match self.enter(state, &op, &and) {
                 Ok(answer) => return Ok(answer),
                 Err(Undecided::Refused(refusal)) => return Err(refusal.into()),
@@ -326,6 +337,7 @@ impl Inner {
         state.log.push(op, self.clock.elapsed());
         let (first, long) = (state.log.count == 1, state.log.ops.len() >= LOG_SHIP);
         let answer = and(&mut state, outcome);
+        state.cut_long_log();
         drop(state);
         if first {
             self.waiting.changed();

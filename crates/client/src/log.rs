@@ -35,14 +35,4 @@ impl Log {
     pub(crate) fn oldest(&self) -> Option<Duration> {
         self.since
     }
-
-    /// Puts `earlier` in front, because it was not shipped after all.
-    pub(crate) fn restore(&mut self, mut earlier: Log) {
-        earlier.ops.append(&mut self.ops);
-        earlier.chunks.append(&mut self.chunks);
-        earlier.named.append(&mut self.named);
-        earlier.count += self.count;
-        earlier.since = earlier.since.or(self.since);
-        *self = earlier;
-    }
 }

@@ -4,16 +4,20 @@
 //! syncs share a batch. A sync that is acknowledged covers every change that returned before the sync was asked. A batch
 //! that the owner has accepted and cannot make durable yet is kept as it is and shipped again, before any other.
 
-use crate::branch::{Branch, Inner, Threads, Unsynced};
+use crate::branch::{Branch, Inner, State, Threads, Unsynced};
 use crate::log::Log;
 use parking_lot::{Condvar, Mutex};
 use std::sync::mpsc;
 use std::time::Duration;
-use tenure_model::{Batch, Digest, Failure, Ino, Refusal};
+use tenure_model::{Batch, Digest, Failure, Ino, Op, Refusal};
 use tenure_wire::{Done, Error, Shipped};
 
 /// Ops in bytes from which a batch is shipped without being asked.
 pub(crate) const LOG_SHIP: usize = tenure_model::limits::BATCH_LEN_MAX / 4;
+/// Ops in bytes, and batches, of which no more wait for an owner that takes none: a batch must stay one that it may take,
+/// and memory has an end.
+const LOG_MAX: usize = tenure_model::limits::BATCH_LEN_MAX / 2;
+const CUTS_MAX: usize = 32;
 /// Staged bytes that go along with any sync: they ride in the journal, and cost its one wait for the disk nothing.
 const LITTLE: u64 = 32 << 10;
 /// How often in a lag the shipper looks whether something has waited for it.
@@ -30,7 +34,37 @@ pub(crate) struct Shipping {
 }
 
 /// What becomes a batch: the log, and the branch as it is with it.
-type Cut = (Log, tenure_core::Branch);
+pub(crate) type Cut = (Log, tenure_core::Branch);
+
+/// What a cut covers.
+enum Covers {
+    /// The oldest of what waits.
+    Some,
+    /// Everything that was in the log.
+    All,
+}
+
+impl State {
+    /// Sets a long log aside as it is, so that no batch becomes longer than an owner takes: as soon as no name in it precedes
+    /// its bytes.
+    pub(crate) fn cut_long_log(&mut self) {
+        let is_staged = |ino: &Ino| self.stage.file(*ino).is_some();
+        if self.log.ops.len() >= LOG_SHIP && !self.log.named.iter().any(is_staged) {
+            let log = std::mem::take(&mut self.log);
+            self.cuts.push_back((log, self.branch.clone()));
+        }
+    }
+
+    /// Fails when so much waits for the owner that nothing can be added to it.
+    pub(crate) fn check_room(&self, op: &Op) -> Result<(), Error> {
+        // What is staged was accepted before, and a name may be waiting for it.
+        let is_settled = matches!(op, Op::Write { .. });
+        if is_settled || (self.log.ops.len() < LOG_MAX && self.cuts.len() < CUTS_MAX) {
+            return Ok(());
+        }
+        Err(Failure::DidNotHappen("too many changes wait for the bucket".into()).into())
+    }
+}
 
 impl Shipping {
     /// Returns what is known before the first batch under a grant.
@@ -311,20 +345,23 @@ impl Inner {
             shipped?;
             self.waiting.wants.lock().in_flight = InFlight::default();
         }
-        let Some(cut) = self.cut()? else {
-            return Ok(());
-        };
-        let shipped = self.ship_cut(&mut shipping, &cut);
-        match &shipped {
-            Err(error) if is_accepted(error) => {
-                shipping.accepted = Some(cut);
-                return shipped;
+        while let Some((cut, covers)) = self.cut()? {
+            let shipped = self.ship_cut(&mut shipping, &cut);
+            match &shipped {
+                Err(error) if is_accepted(error) => {
+                    shipping.accepted = Some(cut);
+                    return shipped;
+                }
+                Err(error) if is_not_done(error) => self.state.write().cuts.push_front(cut),
+                Ok(()) | Err(_) => {}
             }
-            Err(error) if is_not_done(error) => self.state.write().log.restore(cut.0),
-            Ok(()) | Err(_) => {}
+            self.waiting.wants.lock().in_flight = InFlight::default();
+            shipped?;
+            if matches!(covers, Covers::All) {
+                break;
+            }
         }
-        self.waiting.wants.lock().in_flight = InFlight::default();
-        shipped
+        Ok(())
     }
 
     fn ship_cut(&self, shipping: &mut Shipping, (log, after): &Cut) -> Result<(), Error> {
@@ -356,17 +393,21 @@ impl Inner {
         Ok(())
     }
 
-    /// Takes the log and the branch as it is with it, once no name in it precedes its bytes.
-    fn cut(&self) -> Result<Option<Cut>, Error> {
+    /// Takes the oldest cut; without any, the log and the branch as it is with it, once no name in it precedes its bytes.
+    fn cut(&self) -> Result<Option<(Cut, Covers)>, Error> {
         for chase in 0.. {
             let mut state = self.state.write();
+            if let Some(cut) = state.cuts.pop_front() {
+                return Ok(Some((cut, Covers::Some)));
+            }
             let staged = |ino: &Ino| state.stage.file(*ino).is_some();
             let behind: Vec<_> = state.log.named.iter().copied().filter(staged).collect();
             if behind.is_empty() || chase == CHASES_MAX {
                 if state.log.is_empty() {
                     return Ok(None);
                 }
-                return Ok(Some((std::mem::take(&mut state.log), state.branch.clone())));
+                let log = std::mem::take(&mut state.log);
+                return Ok(Some(((log, state.branch.clone()), Covers::All)));
             }
             drop(state);
             behind.into_iter().try_for_each(|ino| self.settle(ino))?;

@@ -9,3 +9,4 @@ mod crash;
 mod cut;
 mod merge;
 mod random;
+mod waiting;
