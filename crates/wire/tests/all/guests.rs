@@ -10,6 +10,7 @@ use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
+use tenure_model::BranchId;
 use tenure_wire::frame::FrameReader;
 use tenure_wire::message::{Call, Hello, Request, Welcome};
 use tenure_wire::unix::{Connection, Dial, Limits, Patience, dial};
@@ -40,6 +41,43 @@ fn a_session_whose_connection_ended_is_closed_after_the_grace() {
     let session = owner(&connection).open(&who()).expect("it is opened").session;
     drop(connection);
     served.fake.wait_for(&format!("close {session}"), 1);
+}
+
+#[test]
+fn a_session_that_comes_back_is_let_in_once_what_it_asked_before_is_done() {
+    let served = served(Limits {
+        drain_max: LONG,
+        ..limits()
+    });
+    let connection = served.connect();
+    let session = owner(&connection).open(&who()).expect("it is opened").session;
+    served.fake.hold("give_back");
+    std::thread::scope(|scope| {
+        scope.spawn(|| owner(&connection).give_back(session, BranchId(1)));
+        served.fake.wait_for("give_back", 1);
+        let mut again = served.stream();
+        let hello = Hello {
+            sessions: vec![session],
+            ..hello()
+        };
+        again.write_all(&framed(&[&hello.written()])).expect("it is open");
+        again
+            .set_read_timeout(Some(Duration::from_millis(200)))
+            .expect("it is not zero");
+        let mut frames = FrameReader::new(4096);
+        assert!(
+            frames.next(&mut &again).is_err(),
+            "the call before is not done yet"
+        );
+        served.fake.let_go("give_back");
+        again.set_read_timeout(Some(LONG)).expect("it is not zero");
+        let answer = frames
+            .next(&mut &again)
+            .expect("it is a frame")
+            .expect("it is answered");
+        assert_eq!(Welcome::parse(&answer), Ok(Welcome::In));
+        assert_eq!(served.fake.count(&format!("renew {session}")), 1);
+    });
 }
 
 #[test]

@@ -14,9 +14,14 @@ pub(super) type VisitNumber = u64;
 pub(super) struct Presence(Mutex<BTreeMap<(DriveName, SessionId), VisitNumber>>);
 
 impl Presence {
-    /// Notes that a session is at a connection.
-    pub(super) fn come(&self, drive: &DriveName, session: SessionId, visit: VisitNumber) {
-        self.0.lock().insert((drive.clone(), session), visit);
+    /// Notes that a session is at a connection, and returns the one at which it was.
+    pub(super) fn come(
+        &self,
+        drive: &DriveName,
+        session: SessionId,
+        visit: VisitNumber,
+    ) -> Option<VisitNumber> {
+        self.0.lock().insert((drive.clone(), session), visit)
     }
 
     /// Forgets a session that is over.

@@ -221,6 +221,14 @@ impl Station {
         self.visits.lock().present.values().cloned().collect()
     }
 
+    /// Ends a connection that was left, and waits until what came over it is done.
+    pub(super) fn end_visit(&self, number: VisitNumber) {
+        let visit = self.visits.lock().present.get(&number).cloned();
+        if let Some(visit) = visit {
+            visit.finish(self.limits.drain_max);
+        }
+    }
+
     fn wait_until_all_left(&self) {
         let mut visits = self.visits.lock();
         self.left.wait_while_for(

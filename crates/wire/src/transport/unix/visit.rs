@@ -65,7 +65,7 @@ impl Visit {
                 frames.set_len_max(limits::MESSAGE_LEN_MAX);
                 let spoken = Arc::new(spoken);
                 self.read_calls(&spoken, &mut frames);
-                self.window.wait_until_empty();
+                self.window.finish();
                 self.outbox.close();
                 self.close_sessions(&spoken, &peer);
             }
@@ -81,6 +81,12 @@ impl Visit {
     pub(super) fn hang_up(&self) {
         // A socket whose other end has gone reads nothing either.
         let _ = self.stream.shutdown(Shutdown::Read);
+    }
+
+    /// Reads no more calls, and waits until those that came are done, within a bound.
+    pub(super) fn finish(&self, bound: Duration) {
+        self.hang_up();
+        self.window.wait_until_over(bound);
     }
 
     /// Waits for nothing any more.
@@ -149,7 +155,11 @@ impl Visit {
         };
         for session in sessions {
             // First it is here, so that nobody closes it meanwhile.
-            self.come(drive, *session);
+            let left = self.station.presence.come(drive, *session, self.number);
+            // What it asked there is done before what it asks here, or a late repeat would undo it.
+            if let Some(left) = left.filter(|left| *left != self.number) {
+                self.station.end_visit(left);
+            }
             if let Err(error) = owner.renew(*session) {
                 tracing::debug!(session = session.0, %error, "a session came back that is not taken up");
                 self.forget(drive, *session);

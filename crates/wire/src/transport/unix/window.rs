@@ -5,6 +5,7 @@
 use super::lane::IN_FLIGHT_MAX;
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
+use std::time::Duration;
 use tenure_model::limits;
 
 /// Bytes of calls underway on one connection: several of the usual ones; one that is longer has them to itself.
@@ -22,6 +23,8 @@ struct Underway {
     calls: usize,
     bytes: usize,
     is_shut: bool,
+    /// Whether nothing more comes and nothing is underway.
+    is_over: bool,
 }
 
 /// The place of one call.
@@ -49,11 +52,21 @@ impl Window {
         })
     }
 
-    /// Waits until nothing is underway, or nobody cares any more.
-    pub(super) fn wait_until_empty(&self) {
+    /// Notes that nothing more comes, and waits until nothing is underway, or nobody cares any more.
+    pub(super) fn finish(&self) {
         let mut underway = self.underway.lock();
         self.changed
             .wait_while(&mut underway, |now| now.calls > 0 && !now.is_shut);
+        underway.is_over = true;
+        drop(underway);
+        self.changed.notify_all();
+    }
+
+    /// Waits until nothing more comes and nothing is underway, within a bound.
+    pub(super) fn wait_until_over(&self, bound: Duration) {
+        let mut underway = self.underway.lock();
+        self.changed
+            .wait_while_for(&mut underway, |now| !now.is_over, bound);
     }
 
     /// Lets nobody in any more, and nobody wait.
