@@ -103,6 +103,8 @@ struct Wants {
     settle: bool,
     stopped: bool,
     in_flight: InFlight,
+    /// Whether the last thing that was shipped has to be shipped again: it is said once.
+    fails: bool,
     trouble: Option<Error>,
 }
 
@@ -295,8 +297,9 @@ impl Inner {
             .check_broken()
             .and_then(|()| self.settle_for(&waiters))
             .and_then(|()| self.ship());
-        if let Err(error) = &synced {
-            self.note_failure(error);
+        match &synced {
+            Ok(()) => self.waiting.wants.lock().fails = false,
+            Err(error) => self.note_failure(error),
         }
         for waiter in waiters {
             (waiter.done)(synced.clone());
@@ -419,7 +422,9 @@ impl Inner {
         match error {
             error if is_not_done(error) || is_accepted(error) => {
                 // They are tried again with the next look, or when somebody syncs.
-                tracing::warn!(%error, "changes wait for the bucket");
+                if !std::mem::replace(&mut self.waiting.wants.lock().fails, true) {
+                    tracing::warn!(%error, "changes wait for the bucket");
+                }
                 self.waiting.changed();
             }
             error => self.break_down(error.clone()),
