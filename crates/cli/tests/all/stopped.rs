@@ -152,3 +152,30 @@ fn readers_who_wait_for_a_stopped_server_go_on_with_it() {
     assert_eq!(fs::read(dir.join("d-7/file")).expect("it goes on"), vec![7; 5000]);
     home.done(&["unmount", text(&dir)]);
 }
+
+/// Guarantee 14: who asks how much is free, or how the mount is, waits for a stopped server no longer than a while, and
+/// keeps nobody out for longer.
+#[test]
+fn what_a_mount_asks_a_stopped_server_for_people_is_given_up_soon() {
+    let Some(home) = Home::new() else { return };
+    home.done(&["drive", "create", "work"]);
+    let server = home.serve(&[]);
+    let dir = home.mount("work", "m", &["--server", &server.address]);
+    save(&dir, "file", "synced");
+    let stopped = Stopped::new(server.process());
+    let mut callers: Vec<_> = (0..2)
+        .map(|_| Caller::start("exec stat -f \"$0\" 2>/dev/null", &dir))
+        .collect();
+    for caller in &mut callers {
+        until("it is given up", || {
+            caller.0.try_wait().expect("it is ours").is_some()
+        });
+    }
+    holds(&dir, "file", "synced");
+    let status = home.status(&dir);
+    assert!(!status["trouble"].is_null(), "{status}");
+    drop(stopped);
+    Caller::start("exec stat -f \"$0\" >/dev/null", &dir).succeeds();
+    until("all is well", || home.status(&dir)["trouble"].is_null());
+    home.done(&["unmount", text(&dir)]);
+}

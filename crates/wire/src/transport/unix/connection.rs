@@ -22,6 +22,8 @@ use tenure_model::{
     Address, Batch, BranchId, BranchName, CheckpointName, DriveName, Failure, InoRange, Refusal, SessionId,
 };
 
+/// How long is waited for what is only told to a person, such as free space: who asks may be a thread that serves others.
+const BRIEF_MAX: Duration = Duration::from_secs(5);
 /// Bytes of chunks in one message: a chunk is never longer, and a small one need not wait for much.
 const PLACE_BYTES_MAX: usize = tenure_model::limits::CHUNK_LEN_MAX;
 /// Chunks in one message: the kernel takes at most 1024 pieces at once (`IOV_MAX`).
@@ -110,6 +112,11 @@ impl Connection {
         within: Duration,
     ) -> Result<T, Error> {
         taken(&Pending::ask(lane, request, Again::Lane, within).wait()?, take)
+    }
+
+    /// Returns how long is waited for what is only told to a person.
+    fn brief(&self) -> Duration {
+        self.patience.reply_max.min(BRIEF_MAX)
     }
 
     /// Makes a call that must not be done twice: again only as long as no owner has got it.
@@ -350,7 +357,7 @@ impl<B> Owner<B> for Connection {
     }
 
     fn room(&self) -> Result<Room, Error> {
-        self.call(&self.order, Request::Room, room)
+        self.call_within(&self.order, Request::Room, room, self.brief())
     }
 
     fn fork(&self, from: &Source, name: &BranchName) -> Result<Created, Error> {
@@ -394,7 +401,7 @@ impl<B> Owner<B> for Connection {
     }
 
     fn status(&self) -> Result<Status, Error> {
-        self.call(&self.order, Request::Status, status)
+        self.call_within(&self.order, Request::Status, status, self.brief())
     }
 
     fn fold(&self) -> Result<(), Error> {
