@@ -30,6 +30,8 @@ pub(super) struct Writer {
     memory: Option<Aligned>,
     /// Records of the group whose write failed: the next one is the same.
     failed_group: Option<usize>,
+    /// Whether the segment that is to be used next may have got its name already.
+    may_have_name: bool,
 }
 
 struct Current {
@@ -39,14 +41,6 @@ struct Current {
     len: u64,
     /// Where the next group goes.
     next: u64,
-}
-
-/// Why the next segment is not in use.
-enum Unchanged {
-    /// It can be tried again.
-    Yet(Failure),
-    /// It may have got its name; nobody can go on before somebody has looked.
-    Unknown(Failure),
 }
 
 /// Makes sure that a committer that panics leaves a journal that has stopped, not one that hangs.
@@ -185,25 +179,19 @@ impl Order {
                 .advance()
                 .expect("every accepted record has room in a segment that there is");
             let changed = MutexGuard::unlocked(queue, || self.change_segment(writer, &next, wanted));
-            match changed {
-                Ok(()) => {}
-                Err(Unchanged::Yet(failure)) => {
-                    queue.room.restore(next);
-                    let (free, whole) = writer.room();
-                    queue.plan(free, whole);
-                    return Err(failure);
-                }
-                Err(Unchanged::Unknown(failure)) => {
-                    queue.stopped.get_or_insert_with(|| stopped(&failure));
-                    return Err(failure);
-                }
+            if let Err(failure) = changed {
+                queue.room.restore(next);
+                let (free, whole) = writer.room();
+                queue.plan(free, whole);
+                return Err(failure);
             }
         }
         Ok(())
     }
 
-    /// Takes a prepared segment into use: its header is durable, then its name is.
-    fn change_segment(&self, writer: &mut Writer, next: &Prepared, wanted: u64) -> Result<(), Unchanged> {
+    /// Takes a prepared segment into use: its header is durable, then its name is. A failure leaves it as it was, or with
+    /// a name of which nobody knows; the next call finds out.
+    fn change_segment(&self, writer: &mut Writer, next: &Prepared, wanted: u64) -> Result<(), Failure> {
         if next.len - (BLOCK_LEN as u64) < wanted {
             // What cannot be removed now is removed by the next owner.
             let _ = self.disk.remove(&next.key);
@@ -212,18 +200,16 @@ impl Order {
         let header = Header::new(self.claim.nonce, self.claim.epoch, writer.at, next.len);
         let mut block = Aligned::new(BLOCK_LEN);
         header.write(&mut block);
-        next.file.write_durably(0, &block).map_err(Unchanged::Yet)?;
+        next.file.write_durably(0, &block)?;
         let first = writer.at.seq.next();
         let names = [&number_text(self.claim.epoch.0), &number_text(first.0)];
         let key = Key::in_drive(&self.claim.drive, &["journal", names[0], names[1]]);
-        self.disk
-            .rename(&next.key, &key)
-            .map_err(|failure| match failure {
-                Failure::DidNotHappen(_) | Failure::NoSpace(_) => Unchanged::Yet(failure),
-                Failure::Unknown(_) | Failure::Waits(_) | Failure::Corrupt(_) | Failure::Fenced(_) => {
-                    Unchanged::Unknown(failure)
-                }
-            })?;
+        if writer.may_have_name {
+            self.take_name_back(&key, &next.key)?;
+        }
+        writer.may_have_name = true;
+        self.disk.rename(&next.key, &key)?;
+        writer.may_have_name = false;
         let current = Current {
             header,
             file: next.file.clone(),
@@ -235,6 +221,17 @@ impl Order {
             self.kept.lock().segments.push(full.segment);
         }
         Ok(())
+    }
+}
+
+impl Order {
+    /// Gives a segment the name back that it had, where it has got its new one and nobody heard so: only then is it known
+    /// that the new one, given again, is durable.
+    fn take_name_back(&self, key: &Key, prepared: &Key) -> Result<(), Failure> {
+        match self.disk.open(prepared)? {
+            Some(_) => Ok(()),
+            None => self.disk.rename(key, prepared),
+        }
     }
 }
 
@@ -257,6 +254,7 @@ impl Writer {
             segment: None,
             memory: None,
             failed_group: None,
+            may_have_name: false,
         }
     }
 
@@ -322,11 +320,4 @@ impl Writer {
         self.memory = Some(memory).filter(|memory| memory.len() <= MEMORY_KEPT_LEN);
         Ok(places)
     }
-}
-
-/// What is said to everything that comes after a failed write.
-fn stopped(failure: &Failure) -> Failure {
-    Failure::DidNotHappen(format!(
-        "the journal has stopped and must be opened again: {failure}"
-    ))
 }

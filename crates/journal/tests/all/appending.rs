@@ -317,7 +317,9 @@ fn what_waits_for_a_failed_write_is_told_when_the_journal_ends_and_may_be_there(
 
 #[test]
 fn a_segment_that_cannot_be_taken_into_use_is_tried_again() {
-    for kind in [CallKind::Write, CallKind::Rename] {
+    let faults = [Fault::Refuse, Fault::LoseRequest, Fault::LoseReply];
+    let kinds = [CallKind::Write, CallKind::Rename];
+    for (kind, fault) in kinds.iter().flat_map(|kind| faults.map(|fault| (*kind, fault))) {
         let bucket = Arc::new(FaultyBucket::new(memory(), Plan::none()));
         let shared: Arc<dyn Bucket> = bucket.clone();
         let (journal, _) = open(&shared).unwrap();
@@ -325,7 +327,7 @@ fn a_segment_that_cannot_be_taken_into_use_is_tried_again() {
         journal
             .enqueue(record(1), Box::new(|place| assert!(place.is_ok())))
             .unwrap();
-        bucket.set_plan(Plan::none().on(kind, "journal", Fault::Refuse));
+        bucket.set_plan(Plan::none().on(kind, "journal", fault));
         assert!(journal.commit_through(Seq(1)).is_err());
         assert!(journal.commit_through(Seq(1)).is_err());
         bucket.set_plan(Plan::none());
