@@ -6,6 +6,7 @@ use crate::frays::Frays;
 use crate::log::Log;
 use crate::ship::{Cut, LOG_SHIP, Shipping, Waiting};
 use crate::stage::Stage;
+use crate::wait;
 use parking_lot::{Condvar, Mutex, RwLock, RwLockWriteGuard};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -89,12 +90,15 @@ pub(crate) struct State {
 }
 
 pub(crate) struct Inner {
+    /// Whoever serves many callers asks by `asked`.
     pub(crate) owner: Arc<dyn Owner<tenure_core::Branch>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) witness: Arc<dyn Witness>,
     pub(crate) opened: Opened,
     pub(crate) id: Option<BranchId>,
     pub(crate) options: Options,
+    /// Whether the owner is in another process.
+    is_elsewhere: bool,
     pub(crate) state: RwLock<State>,
     pub(crate) waiting: Waiting,
     pub(crate) shipping: Mutex<Shipping>,
@@ -124,6 +128,7 @@ impl Branch {
             inos,
             state,
         } = owner.lend(opened.session, name, access)?;
+        let is_elsewhere = matches!(state, Shared::Stored { .. });
         let branch = match state {
             Shared::Here(branch) => branch,
             Shared::Stored { root, inodes, bytes } => tenure_core::Branch::stored(
@@ -151,6 +156,7 @@ impl Branch {
             opened,
             id,
             options,
+            is_elsewhere,
             state: RwLock::new(state),
             waiting: Waiting::default(),
             shipping: Mutex::new(Shipping::begin(chain_start)),
@@ -184,7 +190,7 @@ impl Branch {
 
     /// Returns what is free in the bucket.
     pub fn room(&self) -> Result<Room, Error> {
-        self.inner.owner.room()
+        self.inner.asked()?.room()
     }
 
     /// Returns what is not durable yet.
@@ -267,8 +273,16 @@ impl Inner {
         }
     }
 
+    /// Returns the owner for a call that is waited for; fails where it is elsewhere and the calling thread may not wait.
+    pub(crate) fn asked(&self) -> Result<&dyn Owner<tenure_core::Branch>, Error> {
+        if self.is_elsewhere {
+            wait::before_waiting()?;
+        }
+        Ok(&*self.owner)
+    }
+
     pub(crate) fn load(&self, missing: &Missing) -> Result<(), Error> {
-        let bytes = self.owner.page(missing.at())?;
+        let bytes = self.asked()?.page(missing.at())?;
         missing.supply(&bytes).map_err(|Malformed { what }| {
             let at = missing.at();
             Failure::Corrupt(format!(
@@ -305,10 +319,7 @@ impl Inner {
     ) -> Result<R, Error> {
         let mut made = None;
         for _ in 0..LOADS_MAX {
-            let mut state = self.state.write();
-            if let Some(error) = &state.broken {
-                return Err(error.clone());
-            }
+            let mut state = self.changing()?;
             let op = match made.take() {
                 Some(op) => op,
                 None => make(&mut state)?,
@@ -324,6 +335,16 @@ impl Inner {
             }
         }
         Err(too_many_loads())
+    }
+
+    /// Returns the state to change it, unless nothing more is accepted, or who asked was sent away.
+    pub(crate) fn changing(&self) -> Result<RwLockWriteGuard<'_, State>, Error> {
+        let state = self.state.write();
+        if let Some(error) = &state.broken {
+            return Err(error.clone());
+        }
+        wait::before_acting()?;
+        Ok(state)
     }
 
     /// Makes one op's change in the state and the log, if every page that it needs is in memory.
@@ -359,7 +380,7 @@ impl Inner {
 
     /// Borrows more inode numbers when they run out.
     pub(crate) fn lend_inos(&self) -> Result<(), Error> {
-        let lent = self.owner.lend_inos(self.opened.session)?;
+        let lent = self.asked()?.lend_inos(self.opened.session)?;
         let mut state = self.state.write();
         if state.inos.next == state.inos.end {
             state.inos = lent;

@@ -175,17 +175,15 @@ impl Branch {
 
     /// Changes attributes; a new size cuts what is staged as well.
     pub fn set_attr(&self, ino: Ino, change: &AttrChange) -> Result<Attr, Error> {
-        match change.size {
-            Some(0) => self.inner.discard(ino)?,
-            Some(_) => self.inner.settle(ino)?,
-            None => {}
+        if change.size.is_some_and(|size| size > 0) {
+            self.inner.settle(ino)?;
         }
         let op = Op::SetAttr {
             ino,
             change: *change,
             time: self.inner.now(),
         };
-        self.inner.change(&op, |state, outcome| {
+        let and = |state: &mut State, outcome| {
             // From here on the tree says what the times are, not the write before.
             if let Some(file) = state.stage.file_mut(ino)
                 && (change.mtime.is_some() || change.size.is_some())
@@ -197,7 +195,11 @@ impl Branch {
                 .inode
                 .expect("a change of attributes answers with its inode")
                 .1
-        })
+        };
+        match change.size {
+            Some(0) => self.inner.change_and_discard(ino, &op, and),
+            Some(_) | None => self.inner.change(&op, and),
+        }
     }
 
     /// Returns an extended attribute.
@@ -241,8 +243,7 @@ impl Branch {
 
     /// Forgets an inode that has no entry and that nobody has open any more.
     pub fn drop_orphan(&self, ino: Ino) -> Result<(), Error> {
-        self.inner.discard(ino)?;
-        self.inner.change(&Op::Drop { ino }, |_, _| ())
+        self.inner.change_and_discard(ino, &Op::Drop { ino }, |_, _| ())
     }
 }
 

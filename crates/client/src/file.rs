@@ -55,11 +55,6 @@ impl Branch {
         })
     }
 
-    /// Tells whether a write would have to wait until staged bytes have gone to the bucket.
-    pub fn is_stage_full(&self) -> bool {
-        self.inner.state.read().stage.bytes() >= self.inner.options.stage_max
-    }
-
     /// Stages bytes for a file. They are visible at once, and durable after a sync or the lag.
     pub fn write(&self, ino: Ino, offset: u64, bytes: Bytes) -> Result<(), Error> {
         let end = offset
@@ -72,10 +67,7 @@ impl Branch {
         let inner = &self.inner;
         inner.wait_for_stage()?;
         let (time, now) = (inner.now(), inner.clock.elapsed());
-        let mut state = inner.state.write();
-        if let Some(error) = &state.broken {
-            return Err(error.clone());
-        }
+        let mut state = inner.changing()?;
         let first = state.stage.bytes() == 0;
         state.stage.put(ino, offset, bytes, time, now);
         let full = state.stage.bytes() >= inner.options.stage_settle;
@@ -194,7 +186,7 @@ impl Inner {
     pub(crate) fn fill(&self, piece: &Piece, into: &mut [u8]) -> Result<(), Error> {
         match &piece.extent {
             Extent::Inline(bytes) => into.copy_from_slice(bytes),
-            Extent::Chunk { at, start, .. } => self.owner.read(*at, *start, into)?,
+            Extent::Chunk { at, start, .. } => self.asked()?.read(*at, *start, into)?,
         }
         Ok(())
     }

@@ -15,6 +15,7 @@ mod place;
 mod settle;
 mod ship;
 mod stage;
+pub mod wait;
 
 pub use branch::{Branch, Options, Threads, Unsynced, Witness};
 pub use tenure_core::{DirEntry, Outcome, Seek, Totals};

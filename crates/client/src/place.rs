@@ -156,7 +156,7 @@ impl Inner {
         let places = if chunks.is_empty() {
             Vec::new()
         } else {
-            self.owner.place(self.opened.session, &chunks)?
+            self.asked()?.place(self.opened.session, &chunks)?
         };
         let mut placed = places.iter();
         let pieces = parts.iter().map(|(offset, bytes)| {

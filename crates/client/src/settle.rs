@@ -2,10 +2,12 @@
 //!
 //! Invariant: a file is settled by one thread at a time, so its writes enter the log in their order.
 
-use crate::branch::{Inner, Threads};
+use crate::branch::{Inner, LOADS_MAX, State, Threads, too_many_loads};
 use crate::place::{Last, Settled};
 use crate::stage::{Kept, Staged, Taken};
+use crate::wait;
 use std::time::Duration;
+use tenure_core::{Outcome, Undecided};
 use tenure_model::{Failure, Ino, Op, Refusal};
 use tenure_wire::Error;
 
@@ -53,18 +55,41 @@ impl Inner {
         })
     }
 
-    /// Forgets what is staged of a file.
-    pub(crate) fn discard(&self, ino: Ino) -> Result<(), Error> {
+    /// As `change`, of a file whose staged bytes are forgotten in the same step.
+    pub(crate) fn change_and_discard<R>(
+        &self,
+        ino: Ino,
+        op: &Op,
+        and: impl Fn(&mut State, Outcome) -> R,
+    ) -> Result<R, Error> {
         if self.state.read().stage.file(ino).is_none() {
-            return Ok(());
+            return self.change(op, and);
         }
-        self.when_not_settling(ino, |inner| inner.state.write().stage.discard(ino))
+        let discard = |state: &mut State, outcome| {
+            state.stage.discard(ino);
+            and(state, outcome)
+        };
+        for _ in 0..LOADS_MAX {
+            let attempt = self.when_not_settling(ino, |inner| {
+                let state = inner.changing()?;
+                state.check_room(op)?;
+                Ok(inner.enter(state, op, discard))
+            });
+            match attempt.flatten()? {
+                Ok(answer) => return Ok(answer),
+                Err(Undecided::Refused(refusal)) => return Err(refusal.into()),
+                Err(Undecided::Missing(missing)) => self.load(&missing)?,
+            }
+        }
+        Err(too_many_loads())
     }
 
     fn begin_settling(&self, ino: Ino) -> Result<Option<Taken>, Error> {
         if self.state.read().stage.file(ino).is_none() {
             return Ok(None);
         }
+        // Whether the owner may be asked is known before anything is taken.
+        self.asked()?;
         self.when_not_settling(ino, |inner| inner.state.write().stage.settle(ino))
     }
 
@@ -78,6 +103,7 @@ impl Inner {
             .file(ino)
             .is_some_and(|file| file.is_settling())
         {
+            wait::before_waiting()?;
             if self.settled.wait_for(&mut guard, WAIT_MAX).timed_out() {
                 return Err(Failure::DidNotHappen(
                     "written bytes could not be put into a pack in time".into(),
@@ -132,6 +158,7 @@ impl Inner {
         }
         let mut guard = self.settling.lock();
         while self.state.read().stage.bytes() >= self.options.stage_max {
+            wait::before_waiting()?;
             if let Some(trouble) = self.waiting.trouble() {
                 return Err(trouble);
             }

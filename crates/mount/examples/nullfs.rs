@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tenure_mount::kernel::{
-    Attr, Entry, Errno, FOREVER, Filesystem, InitFlags, Negotiated, Notifier, Opened, Operation, ROOT, Reply,
-    Request, Session, Transport, Unmount, Wakeups, Wanted,
+    Attr, Entry, Errno, FOREVER, Filesystem, InitFlags, Negotiated, Notifier, Opened, Operation, Original,
+    ROOT, Reply, Request, Session, Transport, Unmount, Wakeups, Wanted,
 };
 
 type Failure = Box<dyn std::error::Error>;
@@ -94,7 +94,7 @@ impl Filesystem for Null {
         clippy::wildcard_enum_match_arm,
         reason = "the rest is not implemented, whatever it is"
     )]
-    fn handle(&self, request: Request<'_>, reply: Reply) {
+    fn handle(&self, request: Request<'_>, _: Original<'_>, reply: Reply) {
         let ino = request.nodeid;
         match request.operation {
             Operation::Lookup { name } => {

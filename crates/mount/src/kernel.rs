@@ -17,6 +17,7 @@ mod error;
 mod flags;
 mod follow;
 mod interrupt;
+mod kept;
 mod negotiate;
 mod notify;
 mod payload;
@@ -28,11 +29,12 @@ mod ring;
 mod session;
 
 pub use attach::{Unmount, unmount};
-pub use courtesy::Wakeups;
+pub use courtesy::{Wakeups, serve_no_more};
 pub use directory::{DirectoryBuffer, Full};
 pub use error::{MountError, UnmountError};
 pub use flags::{InitFlags, OpenFlags};
 pub use interrupt::Arming;
+pub use kept::{Kept, Original};
 pub use negotiate::{Negotiated, Wanted};
 pub use notify::{NotTaken, Notice, Notifier};
 pub use payload::{Payload, SHARE_MIN, Shared};
@@ -53,8 +55,8 @@ pub trait Filesystem: Send + Sync + 'static {
     fn ready(&self, negotiated: &Negotiated, notifier: Notifier);
 
     /// Answers `request`, or moves `reply` elsewhere to be answered later; must not wait for anything slow itself, because
-    /// its thread reads the requests that others wait with.
-    fn handle(&self, request: Request<'_>, reply: Reply);
+    /// its thread reads the requests that others wait with. What it keeps of `original` is the request once more.
+    fn handle(&self, request: Request<'_>, original: Original<'_>, reply: Reply);
 
     /// Takes back `lookups` of the lookups of an inode that answers with entries counted; at 0 the kernel no longer knows it.
     fn forget(&self, ino: u64, lookups: u64);

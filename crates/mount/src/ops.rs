@@ -3,6 +3,7 @@
 //! Invariant: a lookup is counted before the kernel hears of it, and an inode without entries lives until the last
 //! of its lookups is taken back.
 
+mod again;
 mod attribute;
 mod content;
 mod directory;
@@ -10,6 +11,7 @@ mod entry;
 mod hidden;
 mod known;
 mod mounted;
+mod pending;
 mod pool;
 mod waiting;
 mod xattr;
@@ -18,17 +20,19 @@ pub use hidden::Status;
 pub use mounted::{Mount, Options};
 
 use crate::kernel::{
-    self, Errno, FOREVER, Filesystem, InitFlags, Negotiated, Notifier, Operation, Reply, Request, Wanted,
+    self, Errno, FOREVER, Filesystem, InitFlags, Negotiated, Notifier, Operation, Original, Reply, Request,
+    Wanted,
 };
+use again::Pools;
 use hidden::Hidden;
 use known::Known;
 use parking_lot::Mutex;
-use pool::Pool;
+use pending::Pending;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tenure_client::{Branch, Error};
+use tenure_client::{Branch, Error, wait};
 use tenure_model::{Attr, Clock, Ino, Name, Refusal};
 
 /// What is asked of the kernel: every cache and no request that it can do without.
@@ -49,6 +53,10 @@ const WANTED: [InitFlags; 14] = [
     InitFlags::INIT_EXT,
 ];
 
+/// How many requests the kernel may make that no caller waits with, such as those for what it reads ahead: those that wait
+/// for their owner must leave room for all others.
+const BACKGROUND_MAX: u16 = 1024;
+
 /// What a request has become.
 type Answered = Result<(), Error>;
 
@@ -59,7 +67,7 @@ pub(crate) struct Served {
     branch: Arc<Branch>,
     clock: Arc<dyn Clock>,
     known: Known,
-    pool: Pool,
+    pools: Pools,
     hidden: Hidden,
     settings: Settings,
     requests: Requests,
@@ -175,69 +183,58 @@ impl Served {
         }
     }
 
-    fn drop_orphan(&self, ino: Ino) {
-        if let Err(error) = self.branch.drop_orphan(ino) {
-            // It is dropped when the branch is given back.
-            tracing::debug!(%ino, %error, "an unlinked inode stays for now");
-        }
-    }
-
-    #[expect(
-        clippy::too_many_lines,
-        reason = "one arm for each kind of request, and nothing else"
-    )]
-    fn dispatch(&self, request: &Request<'_>, reply: Reply) {
+    /// Answers a request, or leaves it pending where it would have had to wait.
+    fn dispatch(&self, request: &Request<'_>, pending: &mut Pending) {
         let ino = Ino(request.nodeid);
-        let reply = match self.hidden.answer(request, reply, || self.requests()) {
-            Some(reply) => reply,
-            None => return,
-        };
+        if self.hidden.answer(request, pending, || self.requests()) {
+            return;
+        }
         match &request.operation {
-            Operation::Lookup { name } => self.lookup(ino, name, reply),
-            Operation::Getattr { .. } => self.getattr(ino, reply),
-            Operation::Setattr(setattr) => self.setattr(ino, setattr, reply),
-            Operation::Readlink => self.readlink(ino, reply),
-            Operation::Symlink { name, target } => self.symlink(request, name, target, reply),
+            Operation::Lookup { name } => self.lookup(ino, name, pending),
+            Operation::Getattr { .. } => self.getattr(ino, pending),
+            Operation::Setattr(setattr) => self.setattr(ino, setattr, pending),
+            Operation::Readlink => self.readlink(ino, pending),
+            Operation::Symlink { name, target } => self.symlink(request, name, target, pending),
             Operation::Mknod {
                 name,
                 mode,
                 rdev,
                 umask,
-            } => self.mknod(request, name, (*mode, *umask, *rdev), reply),
-            Operation::Mkdir { name, mode, umask } => self.mkdir(request, name, (*mode, *umask), reply),
-            Operation::Tmpfile { mode, umask, .. } => self.tmpfile(request, (*mode, *umask), reply),
-            Operation::Unlink { name } => self.unlink(ino, name, reply),
-            Operation::Rmdir { name } => self.rmdir(ino, name, reply),
+            } => self.mknod(request, name, (*mode, *umask, *rdev), pending),
+            Operation::Mkdir { name, mode, umask } => self.mkdir(request, name, (*mode, *umask), pending),
+            Operation::Tmpfile { mode, umask, .. } => self.tmpfile(request, (*mode, *umask), pending),
+            Operation::Unlink { name } => self.unlink(ino, name, pending),
+            Operation::Rmdir { name } => self.rmdir(ino, name, pending),
             Operation::Rename {
                 name,
                 new_parent,
                 new_name,
                 flags,
             } => {
-                self.rename((ino, name), (Ino(*new_parent), new_name), *flags, reply);
+                self.rename((ino, name), (Ino(*new_parent), new_name), *flags, pending);
             }
-            Operation::Link { ino: of, name } => self.link(Ino(*of), ino, name, reply),
-            Operation::Read { offset, size, .. } => self.read(ino, *offset, *size, reply),
+            Operation::Link { ino: of, name } => self.link(Ino(*of), ino, name, pending),
+            Operation::Read { offset, size, .. } => self.read(ino, *offset, *size, pending),
             Operation::Write {
                 offset,
                 data,
                 write_flags,
                 ..
             } => {
-                self.write(ino, *offset, *data, write_flags.kill_suidgid, reply);
+                self.write(ino, *offset, *data, write_flags.kill_suidgid, pending);
             }
-            Operation::Statfs => self.statfs(reply),
-            Operation::Fsync { .. } | Operation::Fsyncdir { .. } => self.fsync(ino, reply),
-            Operation::Syncfs => self.syncfs(reply),
-            Operation::Readdir { offset, size, .. } => self.readdir(ino, *offset, *size, reply),
-            Operation::Readdirplus { offset, size, .. } => self.readdirplus(ino, *offset, *size, reply),
+            Operation::Statfs => self.statfs(pending),
+            Operation::Fsync { .. } | Operation::Fsyncdir { .. } => self.fsync(ino, pending),
+            Operation::Syncfs => self.syncfs(pending),
+            Operation::Readdir { offset, size, .. } => self.readdir(ino, *offset, *size, pending),
+            Operation::Readdirplus { offset, size, .. } => self.readdirplus(ino, *offset, *size, pending),
             Operation::Setxattr { .. }
             | Operation::Getxattr { .. }
             | Operation::Listxattr { .. }
             | Operation::Removexattr { .. }
                 if !self.settings.xattrs =>
             {
-                reply.error(Errno::NOSYS);
+                pending.error(Errno::NOSYS);
             }
             Operation::Setxattr {
                 name,
@@ -245,16 +242,16 @@ impl Served {
                 flags,
                 acl_kill_sgid,
             } => {
-                self.setxattr(ino, name, value, (*flags, *acl_kill_sgid), reply);
+                self.setxattr(ino, name, value, (*flags, *acl_kill_sgid), pending);
             }
-            Operation::Getxattr { name, size } => self.getxattr(ino, name, *size, reply),
-            Operation::Listxattr { size } => self.listxattr(ino, *size, reply),
-            Operation::Removexattr { name } => self.removexattr(ino, name, reply),
-            Operation::Access { mask } => self.access(ino, *mask, reply),
+            Operation::Getxattr { name, size } => self.getxattr(ino, name, *size, pending),
+            Operation::Listxattr { size } => self.listxattr(ino, *size, pending),
+            Operation::Removexattr { name } => self.removexattr(ino, name, pending),
+            Operation::Access { mask } => self.access(ino, *mask, pending),
             Operation::Fallocate {
                 offset, length, mode, ..
-            } => self.fallocate(ino, (*offset, *length), *mode, reply),
-            Operation::Lseek { offset, whence, .. } => self.lseek(ino, *offset, *whence, reply),
+            } => self.fallocate(ino, (*offset, *length), *mode, pending),
+            Operation::Lseek { offset, whence, .. } => self.lseek(ino, *offset, *whence, pending),
             Operation::CopyFileRange {
                 offset,
                 to,
@@ -263,10 +260,10 @@ impl Served {
                 wide,
                 ..
             } => {
-                self.copy((ino, *offset), (Ino(*to), *to_offset), *length, *wide, reply);
+                self.copy((ino, *offset), (Ino(*to), *to_offset), *length, *wide, pending);
             }
-            Operation::Statx { .. } => self.statx(ino, reply),
-            Operation::Release { .. } | Operation::Releasedir { .. } | Operation::Destroy => reply.ok(),
+            Operation::Statx { .. } => self.statx(ino, pending),
+            Operation::Release { .. } | Operation::Releasedir { .. } | Operation::Destroy => pending.ok(),
             // Files are not opened here: the kernel then neither asks again nor tells of closing. Locks of a branch that
             // is held whole are the kernel's own.
             Operation::Open { .. }
@@ -278,7 +275,7 @@ impl Served {
             | Operation::Ioctl { .. }
             | Operation::Poll { .. }
             | Operation::Bmap { .. }
-            | Operation::Unknown { .. } => reply.error(Errno::NOSYS),
+            | Operation::Unknown { .. } => pending.error(Errno::NOSYS),
         }
     }
 }
@@ -287,6 +284,7 @@ impl Filesystem for Served {
     fn wanted(&self) -> Wanted {
         Wanted {
             flags: self.wanted_flags(),
+            max_background: BACKGROUND_MAX,
             ..Wanted::default()
         }
     }
@@ -295,9 +293,13 @@ impl Filesystem for Served {
         *self.notifier.lock() = Some(notifier);
     }
 
-    fn handle(&self, request: Request<'_>, reply: Reply) {
+    fn handle(&self, request: Request<'_>, original: Original<'_>, reply: Reply) {
         self.requests.0[kind(&request.operation)].fetch_add(1, Ordering::Relaxed);
-        self.dispatch(&request, reply);
+        let mut pending = Pending::Here(reply);
+        wait::without_waiting(|| self.dispatch(&request, &mut pending));
+        if let Pending::Here(reply) = pending {
+            self.handle_again(original.keep(), reply);
+        }
     }
 
     fn forget(&self, ino: u64, lookups: u64) {
@@ -370,11 +372,16 @@ fn errno(error: &Error) -> Errno {
     Errno::from_raw_os_error(error.errno())
 }
 
-/// Answers with what `then` makes of a success, or with the error.
-fn answer<T>(reply: Reply, outcome: Result<T, Error>, then: impl FnOnce(Reply, T)) {
+/// Answers with what `then` makes of a success, or with the error; leaves pending what would have had to wait.
+fn answer<T>(pending: &mut Pending, outcome: Result<T, Error>, then: impl FnOnce(Reply, T)) {
     match outcome {
-        Ok(value) => then(reply, value),
-        Err(error) => reply.error(errno(&error)),
+        Ok(value) => {
+            if let Some(reply) = pending.take() {
+                then(reply, value);
+            }
+        }
+        Err(_) if wait::would_have_waited() => {}
+        Err(error) => pending.error(errno(&error)),
     }
 }
 

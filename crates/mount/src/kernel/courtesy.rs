@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rustix::process::{Resource, geteuid, getrlimit};
+use rustix::process::{Resource, geteuid, getpid, getrlimit};
 use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_setaffinity};
 
 use super::activity::Activity;
@@ -225,6 +225,18 @@ impl Serving {
         };
         self.calm_ticks = (self.calm_ticks * 2).min(CALM_TICKS_MAX);
         self.fed_ticks = 0;
+    }
+}
+
+/// Lets the calling thread, which a serving thread has started, run as the threads of this process usually do.
+pub fn serve_no_more() {
+    // Its first thread serves nobody. What is not possible costs some speed and nothing else.
+    let first = getpid();
+    // SAFETY: the call touches no memory.
+    let class = unsafe { libc::sched_getscheduler(first.as_raw_nonzero().get()) };
+    set_class(gettid(), class);
+    if let Ok(usual) = sched_getaffinity(Some(first)) {
+        let _ = sched_setaffinity(None, &usual);
     }
 }
 

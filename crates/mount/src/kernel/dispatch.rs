@@ -12,6 +12,7 @@ use super::abi;
 use super::activity::Activity;
 use super::flags::InitFlags;
 use super::interrupt::Interrupts;
+use super::kept::Original;
 use super::reply::{Line, Reply};
 use super::request::{Body, Malformed, Message, decode};
 
@@ -51,7 +52,8 @@ impl Dispatch {
         match decode(header, body, self.flags) {
             Ok(Message::Request(request)) => {
                 let reply = Reply::new(request.unique, line());
-                self.guarded(|| self.filesystem.handle(request, reply));
+                let original = Original::new(header, &body, self.flags);
+                self.guarded(|| self.filesystem.handle(request, original, reply));
             }
             Ok(Message::Forget { nodeid, lookups }) => {
                 self.guarded(|| self.filesystem.forget(nodeid, lookups));

@@ -129,6 +129,11 @@ impl<'a> Source<'a> {
         Source { bytes, lease: None }
     }
 
+    /// Returns all of it to keep, as [`Payload::share`] does.
+    pub(super) fn share(self) -> Shared {
+        self.payload(self.bytes).share()
+    }
+
     /// Returns `bytes`, which are a part of this source, as a payload.
     pub(super) fn payload(self, bytes: &'a [u8]) -> Payload<'a> {
         Payload {
@@ -199,6 +204,15 @@ impl Shared {
     /// Returns whether the bytes still stand in the buffer that the kernel wrote them to.
     pub fn is_kept(&self) -> bool {
         matches!(self.owner, Owner::Kept(_))
+    }
+
+    /// Returns the bytes as they are read from.
+    pub(super) fn source(&self) -> Source<'_> {
+        let lease = match &self.owner {
+            Owner::Kept(lease) => Some(lease),
+            Owner::Copied(_) => None,
+        };
+        Source { bytes: self, lease }
     }
 }
 

@@ -1,7 +1,8 @@
 //! Attributes of inodes, and the numbers of the whole.
 
-use super::{Served, answer, errno};
-use crate::kernel::{self, Errno, Reply, SetTime, Setattr, Statfs, Statx, Time};
+use super::pending::Pending;
+use super::{Served, answer};
+use crate::kernel::{self, Errno, SetTime, Setattr, Statfs, Statx, Time};
 use tenure_model::attr::{SETGID, SETUID};
 use tenure_model::{Attr, AttrChange, Ino, Kind, Timestamp};
 
@@ -45,14 +46,14 @@ fn time(at: Timestamp) -> Time {
 }
 
 impl Served {
-    pub(super) fn getattr(&self, ino: Ino, reply: Reply) {
-        answer(reply, self.branch.attr(ino), |reply, attr| {
+    pub(super) fn getattr(&self, ino: Ino, pending: &mut Pending) {
+        answer(pending, self.branch.attr(ino), |reply, attr| {
             reply.attr(&stat(ino, &attr), self.settings.ttl)
         });
     }
 
-    pub(super) fn statx(&self, ino: Ino, reply: Reply) {
-        answer(reply, self.branch.attr(ino), |reply, attr| {
+    pub(super) fn statx(&self, ino: Ino, pending: &mut Pending) {
+        answer(pending, self.branch.attr(ino), |reply, attr| {
             let statx = Statx {
                 attr: stat(ino, &attr),
                 btime: Some(time(attr.btime)),
@@ -62,7 +63,7 @@ impl Served {
         });
     }
 
-    pub(super) fn setattr(&self, ino: Ino, setattr: &Setattr, reply: Reply) {
+    pub(super) fn setattr(&self, ino: Ino, setattr: &Setattr, pending: &mut Pending) {
         let set = |time: SetTime| match time {
             SetTime::Now => self.clock.now(),
             SetTime::At(at) => Timestamp {
@@ -85,7 +86,7 @@ impl Served {
                 Ok(attr)
             }
         });
-        answer(reply, changed, |reply, attr| {
+        answer(pending, changed, |reply, attr| {
             reply.attr(&stat(ino, &attr), self.settings.ttl)
         });
     }
@@ -105,9 +106,9 @@ impl Served {
     }
 
     /// Answers access(2) where the caller is root: only execution can be denied.
-    pub(super) fn access(&self, ino: Ino, mask: u32, reply: Reply) {
+    pub(super) fn access(&self, ino: Ino, mask: u32, pending: &mut Pending) {
         const EXECUTE: u32 = 1;
-        answer(reply, self.branch.attr(ino), |reply, attr| {
+        answer(pending, self.branch.attr(ino), |reply, attr| {
             if mask & EXECUTE != 0 && attr.kind == Kind::File && attr.mode & 0o111 == 0 {
                 reply.error(Errno::ACCESS);
             } else {
@@ -116,22 +117,20 @@ impl Served {
         });
     }
 
-    pub(super) fn statfs(&self, reply: Reply) {
-        let room = match self.branch.room() {
-            Ok(room) => room,
-            Err(error) => return reply.error(errno(&error)),
-        };
-        let block = u64::from(IO_SIZE);
-        let inodes = self.branch.totals().inodes;
-        reply.statfs(&Statfs {
-            blocks: room.total / block,
-            bfree: room.free / block,
-            bavail: room.free / block,
-            files: inodes + FILES_FREE,
-            ffree: FILES_FREE,
-            bsize: IO_SIZE,
-            namelen: tenure_model::limits::NAME_LEN_MAX as u32,
-            frsize: IO_SIZE,
+    pub(super) fn statfs(&self, pending: &mut Pending) {
+        answer(pending, self.branch.room(), |reply, room| {
+            let block = u64::from(IO_SIZE);
+            let inodes = self.branch.totals().inodes;
+            reply.statfs(&Statfs {
+                blocks: room.total / block,
+                bfree: room.free / block,
+                bavail: room.free / block,
+                files: inodes + FILES_FREE,
+                ffree: FILES_FREE,
+                bsize: IO_SIZE,
+                namelen: tenure_model::limits::NAME_LEN_MAX as u32,
+                frsize: IO_SIZE,
+            });
         });
     }
 }

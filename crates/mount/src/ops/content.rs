@@ -1,8 +1,9 @@
 //! Contents of files: read, written, made durable, and what is done to ranges.
 
+use super::pending::Pending;
 use super::waiting::Waiting;
-use super::{Answered, Served, answer, errno, invalid};
-use crate::kernel::{Payload, Reply, SHARE_MIN, Shared};
+use super::{Answered, Served, answer, invalid};
+use crate::kernel::{Payload, SHARE_MIN, Shared};
 use bytes::Bytes;
 use std::cell::RefCell;
 use tenure_client::{Error, Seek};
@@ -44,60 +45,57 @@ fn keep(data: Payload<'_>) -> Bytes {
 }
 
 impl Served {
-    pub(super) fn read(&self, ino: Ino, offset: u64, size: u32, reply: Reply) {
+    pub(super) fn read(&self, ino: Ino, offset: u64, size: u32, pending: &mut Pending) {
         ANSWER.with_borrow_mut(|bytes| {
             bytes.clear();
             let read = self.branch.read(ino, offset, size as usize, bytes);
-            answer(reply, read, |reply, ()| reply.data(bytes));
+            answer(pending, read, |reply, ()| reply.data(bytes));
         });
     }
 
-    pub(super) fn write(&self, ino: Ino, offset: u64, data: Payload<'_>, kill_suidgid: bool, reply: Reply) {
+    pub(super) fn write(
+        &self,
+        ino: Ino,
+        offset: u64,
+        data: Payload<'_>,
+        kill_suidgid: bool,
+        pending: &mut Pending,
+    ) {
         let size = data.bytes().len() as u32;
-        let bytes = keep(data);
-        if !self.branch.is_stage_full() {
-            let written = self.write_bytes(ino, offset, bytes, kill_suidgid);
-            return answer(reply, written, |reply, ()| reply.written(size));
-        }
-        // The bucket is slower than the writer, who waits elsewhere, and not for ever.
-        let (waiting, myself) = (Waiting::new(reply), self.myself.clone());
-        self.pool.run(move || {
-            if let Some(served) = myself.upgrade() {
-                let written = served.write_bytes(ino, offset, bytes, kill_suidgid);
-                waiting.end_with(written, |reply, ()| reply.written(size));
-            }
-        });
+        let written = self.write_bytes(ino, offset, data, kill_suidgid);
+        answer(pending, written, |reply, ()| reply.written(size));
     }
 
-    fn write_bytes(&self, ino: Ino, offset: u64, bytes: Bytes, kill_suidgid: bool) -> Answered {
-        self.branch.write(ino, offset, bytes)?;
+    fn write_bytes(&self, ino: Ino, offset: u64, data: Payload<'_>, kill_suidgid: bool) -> Answered {
+        // Before the bytes: a write that has to wait is made again, and must not be there before.
         if kill_suidgid {
-            self.drop_set_ids(ino, self.branch.attr(ino)?).map(drop)
-        } else {
-            Ok(())
+            self.drop_set_ids(ino, self.branch.attr(ino)?)?;
         }
+        self.branch.write(ino, offset, keep(data))
     }
 
     /// Makes a file durable with all names; an fsync of the root makes everything durable, which `sync` cannot ask for.
-    pub(super) fn fsync(&self, ino: Ino, reply: Reply) {
+    pub(super) fn fsync(&self, ino: Ino, pending: &mut Pending) {
         if ino == Ino::ROOT {
-            return self.syncfs(reply);
+            return self.syncfs(pending);
         }
-        let waiting = Waiting::new(reply);
+        let Some(waiting) = pending.take().map(Waiting::new) else {
+            return;
+        };
         self.branch.sync(ino, Box::new(move |synced| waiting.end(synced)));
     }
 
-    pub(super) fn syncfs(&self, reply: Reply) {
-        let waiting = Waiting::new(reply);
+    pub(super) fn syncfs(&self, pending: &mut Pending) {
+        let Some(waiting) = pending.take().map(Waiting::new) else {
+            return;
+        };
         self.branch
             .sync_all_then(Box::new(move |synced| waiting.end(synced)));
     }
 
-    pub(super) fn fallocate(&self, ino: Ino, (offset, len): (u64, u64), mode: u32, reply: Reply) {
-        match self.change_range(ino, (offset, len), mode) {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(errno(&error)),
-        }
+    pub(super) fn fallocate(&self, ino: Ino, (offset, len): (u64, u64), mode: u32, pending: &mut Pending) {
+        let changed = self.change_range(ino, (offset, len), mode);
+        answer(pending, changed, |reply, ()| reply.ok());
     }
 
     fn change_range(&self, ino: Ino, (offset, len): (u64, u64), mode: u32) -> Answered {
@@ -110,8 +108,9 @@ impl Served {
             mode if mode == PUNCH_HOLE | KEEP_SIZE => branch.punch(ino, offset, len),
             mode if mode == ZERO_RANGE | KEEP_SIZE => branch.punch(ino, offset, len),
             ZERO_RANGE => {
-                branch.punch(ino, offset, len)?;
-                branch.grow(ino, end)
+                // In this order both may be done again, where the second has to wait.
+                branch.grow(ino, end)?;
+                branch.punch(ino, offset, len)
             }
             COLLAPSE_RANGE => branch.collapse(ino, offset, len),
             INSERT_RANGE => branch.insert(ino, offset, len),
@@ -119,22 +118,22 @@ impl Served {
         }
     }
 
-    pub(super) fn lseek(&self, ino: Ino, offset: u64, whence: u32, reply: Reply) {
+    pub(super) fn lseek(&self, ino: Ino, offset: u64, whence: u32, pending: &mut Pending) {
         let to = match whence {
             SEEK_DATA => Ok(Seek::Data),
             SEEK_HOLE => Ok(Seek::Hole),
             _ => Err(invalid()),
         };
         let found = to.and_then(|to| self.branch.seek(ino, offset, to));
-        answer(reply, found, |reply, offset| reply.lseek(offset));
+        answer(pending, found, |reply, offset| reply.lseek(offset));
     }
 
-    pub(super) fn copy(&self, from: (Ino, u64), to: (Ino, u64), len: u64, wide: bool, reply: Reply) {
+    pub(super) fn copy(&self, from: (Ino, u64), to: (Ino, u64), len: u64, wide: bool, pending: &mut Pending) {
         if !wide {
             let copied = self.branch.copy(from, to, len.min(NARROW_COPY_MAX));
-            return answer(reply, copied, |reply, len| reply.written(len as u32));
+            return answer(pending, copied, |reply, len| reply.written(len as u32));
         }
-        answer(reply, self.branch.copy(from, to, len), |reply, len| {
+        answer(pending, self.branch.copy(from, to, len), |reply, len| {
             reply.copied(len)
         });
     }

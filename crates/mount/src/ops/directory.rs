@@ -1,7 +1,8 @@
 //! Listings. A cookie names an entry for ever, so a listing goes on where it was whatever changes meanwhile.
 
+use super::pending::Pending;
 use super::{Served, answer};
-use crate::kernel::{DirectoryBuffer, Entry, Full, Reply};
+use crate::kernel::{DirectoryBuffer, Entry, Full};
 use std::ops::ControlFlow;
 use tenure_client::Error;
 use tenure_model::{Ino, Kind};
@@ -18,7 +19,7 @@ struct Listing {
 }
 
 impl Served {
-    pub(super) fn readdir(&self, ino: Ino, offset: u64, size: u32, reply: Reply) {
+    pub(super) fn readdir(&self, ino: Ino, offset: u64, size: u32, pending: &mut Pending) {
         let parent = self.branch.parent(ino);
         let listed = parent.and_then(|parent| {
             let start = || begin(ino, parent, offset, size);
@@ -36,10 +37,10 @@ impl Served {
                 },
             )
         });
-        answer(reply, listed, |reply, listing| reply.directory(&listing.buffer));
+        answer(pending, listed, |reply, listing| reply.directory(&listing.buffer));
     }
 
-    pub(super) fn readdirplus(&self, ino: Ino, offset: u64, size: u32, reply: Reply) {
+    pub(super) fn readdirplus(&self, ino: Ino, offset: u64, size: u32, pending: &mut Pending) {
         let listed: Result<Listing, Error> = self.branch.parent(ino).and_then(|parent| {
             let start = || begin_plus(ino, parent, offset, size);
             self.branch.list(
@@ -61,7 +62,7 @@ impl Served {
                 },
             )
         });
-        answer(reply, listed, |reply, listing| {
+        answer(pending, listed, |reply, listing| {
             self.known.add_all(&listing.told);
             reply.directory(&listing.buffer);
         });

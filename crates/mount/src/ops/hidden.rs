@@ -2,11 +2,13 @@
 //!
 //! Invariant: a look-up of `status` gives an inode of its own with the text of that moment, so no cache ever serves an old one.
 
+use super::pending::Pending;
 use crate::kernel::{Attr, DirectoryBuffer, Entry, Errno, Operation, ROOT, Reply, Request};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use tenure_client::wait;
 
 /// The name that is taken in every root.
 const NAME: &[u8] = b".tenure";
@@ -42,53 +44,59 @@ impl Hidden {
         }
     }
 
-    /// Answers a request that is about something hidden; gives the reply back for any other.
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "one request is waited for, and no other"
+    )]
+    /// Answers a request that is about something hidden; tells whether it was one.
     pub(super) fn answer(
         &self,
         request: &Request<'_>,
-        reply: Reply,
+        pending: &mut Pending,
         counts: impl Fn() -> Counts,
-    ) -> Option<Reply> {
-        if request.nodeid < DIRECTORY {
-            return match named(request) {
-                Some(Asked::Found) => {
-                    reply.entry(&entry(DIRECTORY, directory_attr()));
-                    None
+    ) -> bool {
+        if is_hidden(request.nodeid) {
+            match &request.operation {
+                Operation::Lookup { name } if request.nodeid == DIRECTORY && *name == STATUS => {
+                    self.tell(pending, counts);
                 }
-                Some(Asked::Made) => {
-                    reply.error(Errno::EXIST);
-                    None
+                _ => {
+                    if let Some(reply) = pending.take() {
+                        self.answer_hidden(request, reply);
+                    }
                 }
-                Some(Asked::Moved) => {
-                    reply.error(Errno::PERM);
-                    None
-                }
-                None => Some(reply),
-            };
+            }
+            return true;
         }
-        self.answer_hidden(request, reply, counts);
-        None
+        let asked = named(request);
+        match asked {
+            Some(Asked::Found) => {
+                if let Some(reply) = pending.take() {
+                    reply.entry(&entry(DIRECTORY, directory_attr()));
+                }
+            }
+            Some(Asked::Made) => pending.error(Errno::EXIST),
+            Some(Asked::Moved) => pending.error(Errno::PERM),
+            None => {}
+        }
+        asked.is_some()
     }
 
     /// Forgets a text that the kernel has forgotten; true when the inode was a hidden one.
     pub(super) fn forget(&self, ino: u64) -> bool {
-        if ino >= DIRECTORY {
+        if is_hidden(ino) {
             self.texts.lock().texts.remove(&ino);
         }
-        ino >= DIRECTORY
+        is_hidden(ino)
     }
 
     #[expect(
         clippy::wildcard_enum_match_arm,
         reason = "whatever else is asked of what is hidden is not permitted"
     )]
-    fn answer_hidden(&self, request: &Request<'_>, reply: Reply, counts: impl Fn() -> Counts) {
+    fn answer_hidden(&self, request: &Request<'_>, reply: Reply) {
         let ino = request.nodeid;
         match &request.operation {
-            Operation::Lookup { name } if ino == DIRECTORY && *name == STATUS => {
-                let (ino, text) = self.text(counts());
-                reply.entry(&entry(ino, text_attr(ino, &text)));
-            }
             Operation::Lookup { .. } => reply.entry(&Entry::negative(Duration::ZERO)),
             Operation::Getattr { .. } if ino == DIRECTORY => reply.attr(&directory_attr(), Duration::ZERO),
             Operation::Getattr { .. } => match self.find(ino) {
@@ -117,6 +125,17 @@ impl Hidden {
         }
     }
 
+    /// Answers with the text of this moment, for which the owner is asked: the thread must be one that may wait.
+    fn tell(&self, pending: &mut Pending, counts: impl Fn() -> Counts) {
+        if wait::before_waiting().is_err() {
+            return;
+        }
+        let (ino, text) = self.text(counts());
+        if let Some(reply) = pending.take() {
+            reply.entry(&entry(ino, text_attr(ino, &text)));
+        }
+    }
+
     fn text(&self, counts: Counts) -> (u64, Arc<[u8]>) {
         let text: Arc<[u8]> = (self.status)(counts).into();
         let mut texts = self.texts.lock();
@@ -132,6 +151,11 @@ impl Hidden {
     fn find(&self, ino: u64) -> Option<Arc<[u8]>> {
         self.texts.lock().texts.get(&ino).cloned()
     }
+}
+
+/// Tells whether an inode is one of those that are hidden.
+pub(super) fn is_hidden(ino: u64) -> bool {
+    ino >= DIRECTORY
 }
 
 /// What a request wants of the hidden name.

@@ -1,8 +1,8 @@
 //! A branch that is mounted on a directory.
 
+use super::again::Pools;
 use super::hidden::{Hidden, Status};
 use super::known::Known;
-use super::pool::Pool;
 use super::{Requests, Served, Settings, TTL_EXCLUSIVE};
 use crate::kernel::{Contents, Filesystem, MountError, Session, Transport, Unmount, UnmountError, Wakeups};
 use parking_lot::Mutex;
@@ -76,7 +76,7 @@ impl Mount {
             branch,
             clock,
             known: Known::default(),
-            pool: Pool::default(),
+            pools: Pools::default(),
             hidden: Hidden::new(status),
             settings: Settings {
                 kernel_checks,

@@ -1,5 +1,6 @@
 //! Extended attributes.
 
+use super::pending::Pending;
 use super::{Served, answer, invalid};
 use crate::kernel::{Errno, Reply};
 use tenure_client::Error;
@@ -16,7 +17,7 @@ impl Served {
         name: &[u8],
         value: &[u8],
         (flags, acl_kill_sgid): (u32, bool),
-        reply: Reply,
+        pending: &mut Pending,
     ) {
         let mode = match flags {
             0 => Ok(XattrMode::Set),
@@ -32,7 +33,7 @@ impl Served {
                 Ok(())
             }
         });
-        answer(reply, set, |reply, ()| reply.ok());
+        answer(pending, set, |reply, ()| reply.ok());
     }
 
     fn drop_setgid(&self, ino: Ino) -> Result<(), Error> {
@@ -48,21 +49,21 @@ impl Served {
             .map(drop)
     }
 
-    pub(super) fn getxattr(&self, ino: Ino, name: &[u8], size: u32, reply: Reply) {
-        answer(reply, self.branch.xattr(ino, name), |reply, value| {
+    pub(super) fn getxattr(&self, ino: Ino, name: &[u8], size: u32, pending: &mut Pending) {
+        answer(pending, self.branch.xattr(ino, name), |reply, value| {
             answer_sized(reply, &value, size)
         });
     }
 
-    pub(super) fn listxattr(&self, ino: Ino, size: u32, reply: Reply) {
-        answer(reply, self.branch.xattrs(ino), |reply, names| {
+    pub(super) fn listxattr(&self, ino: Ino, size: u32, pending: &mut Pending) {
+        answer(pending, self.branch.xattrs(ino), |reply, names| {
             answer_sized(reply, &names, size)
         });
     }
 
-    pub(super) fn removexattr(&self, ino: Ino, name: &[u8], reply: Reply) {
+    pub(super) fn removexattr(&self, ino: Ino, name: &[u8], pending: &mut Pending) {
         let removed = xattr_name(name).and_then(|name| self.branch.remove_xattr(ino, name));
-        answer(reply, removed, |reply, ()| reply.ok());
+        answer(pending, removed, |reply, ()| reply.ok());
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tenure_mount::kernel::{
     Arming, Attr, DirectoryBuffer, Entry, Errno, FOREVER, Filesystem, InitFlags, Negotiated, Notifier,
-    Opened, Operation, ROOT, Reply, Request, Setattr, Shared, Wanted,
+    Opened, Operation, Original, ROOT, Reply, Request, Setattr, Shared, Wanted,
 };
 
 /// Looking this name up panics.
@@ -266,7 +266,7 @@ impl Filesystem for Memory {
         clippy::wildcard_enum_match_arm,
         reason = "the rest is not implemented, whatever it is"
     )]
-    fn handle(&self, request: Request<'_>, reply: Reply) {
+    fn handle(&self, request: Request<'_>, _: Original<'_>, reply: Reply) {
         let ino = request.nodeid;
         match request.operation {
             Operation::Lookup { name } if name == PANICS.as_bytes() => panic!("on purpose"),

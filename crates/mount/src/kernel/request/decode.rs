@@ -83,6 +83,11 @@ impl<'a> Body<'a> {
         }
     }
 
+    /// Returns the fixed part, where that is apart, and where all the rest stands.
+    pub(in crate::kernel) fn parts(self) -> (Option<&'a [u8]>, Source<'a>) {
+        (self.fixed, self.source)
+    }
+
     /// Takes the extensions off the end.
     fn extensions(&mut self, units: u16) -> Parsed<&'a [u8]> {
         let len = usize::from(units) * 8;

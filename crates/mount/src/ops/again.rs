@@ -1,0 +1,81 @@
+//! Requests that would have made the thread wait that read them: they are handled once more, where waiting keeps nobody out.
+//!
+//! What is waited for is of three kinds, so that one never waits behind another: pages and chunks that are read, room
+//! and places for what is written, and what the owner tells people about itself.
+
+use super::pending::Pending;
+use super::pool::Pool;
+use super::waiting::Waiting;
+use super::{Served, hidden};
+use crate::kernel::{Kept, Operation, Reply, Request};
+use std::sync::Arc;
+use tenure_client::wait;
+use tenure_model::Ino;
+
+/// Where requests wait.
+#[derive(Default)]
+pub(super) struct Pools {
+    reads: Pool,
+    writes: Pool,
+    tells: Pool,
+}
+
+impl Pools {
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "whatever else waits does so for pages of the tree"
+    )]
+    fn of(&self, request: &Request<'_>) -> &Pool {
+        match &request.operation {
+            _ if hidden::is_hidden(request.nodeid) => &self.tells,
+            Operation::Statfs => &self.tells,
+            Operation::Write { .. }
+            | Operation::Setattr(_)
+            | Operation::Fallocate { .. }
+            | Operation::Lseek { .. }
+            | Operation::CopyFileRange { .. } => &self.writes,
+            _ => &self.reads,
+        }
+    }
+}
+
+impl Served {
+    /// Handles a request where it may wait; until it changes something an interrupt answers it with EINTR, and then it has
+    /// changed nothing.
+    pub(super) fn handle_again(&self, kept: Kept, reply: Reply) {
+        let pool = self.pools.of(&kept.request()).clone();
+        let (ticket, interrupted) = (pool.ticket(), pool.clone());
+        let waiting = Waiting::until(reply, move || interrupted.forget(ticket));
+        let (myself, caller) = (self.myself.clone(), waiting.caller());
+        let is_over = waiting.caller();
+        pool.run(ticket, move || {
+            let Some(served) = myself.upgrade().filter(|_| !waiting.is_over()) else {
+                return;
+            };
+            let mut pending = Pending::Waits(waiting);
+            wait::for_caller(caller, || served.dispatch(&kept.request(), &mut pending));
+        });
+        if !is_over.may_wait() {
+            pool.forget(ticket);
+        }
+    }
+
+    /// Drops an inode that has no entry, here where nothing is to be waited for, else elsewhere.
+    pub(super) fn drop_orphan(&self, ino: Ino) {
+        let dropped = wait::without_waiting(|| {
+            let dropped = self.branch.drop_orphan(ino);
+            (!wait::would_have_waited()).then_some(dropped)
+        });
+        let note = move |dropped| {
+            if let Err(error) = dropped {
+                // It is dropped when the branch is given back.
+                tracing::debug!(%ino, %error, "an unlinked inode stays for now");
+            }
+        };
+        if let Some(dropped) = dropped {
+            return note(dropped);
+        }
+        let (pool, branch) = (&self.pools.writes, Arc::clone(&self.branch));
+        pool.run(pool.ticket(), move || note(branch.drop_orphan(ino)));
+    }
+}
