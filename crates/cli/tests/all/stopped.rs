@@ -1,11 +1,11 @@
 //! Processes that stop for a while, as a laptop or a virtual machine does: everything goes on afterwards, nothing that was
 //! synced is lost, and whoever waits meanwhile can be ended.
 
-use crate::home::{Home, Stopped, pause, sync, text, until};
+use crate::home::{Home, Server, Stopped, pause, sync, text, until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Duration;
 
@@ -20,9 +20,13 @@ fn stop_time() -> Duration {
 struct Caller(Child);
 
 impl Caller {
-    fn start(script: &str, dir: &Path) -> Self {
+    fn begin(script: &str, dir: &Path) -> Self {
         let child = Command::new("sh").args(["-c", script, text(dir)]).spawn();
-        let caller = Caller(child.expect("sh is there"));
+        Caller(child.expect("sh is there"))
+    }
+
+    fn start(script: &str, dir: &Path) -> Self {
+        let caller = Caller::begin(script, dir);
         pause(Duration::from_millis(100));
         caller
     }
@@ -46,6 +50,17 @@ impl Drop for Caller {
     fn drop(&mut self) {
         let _ = self.0.kill();
     }
+}
+
+/// Waits for what must come within a second.
+fn soon(what: &str, mut is_so: impl FnMut() -> bool) {
+    for _ in 0..20 {
+        if is_so() {
+            return;
+        }
+        pause(Duration::from_millis(50));
+    }
+    panic!("not within a second: {what}");
 }
 
 /// Writes and syncs, so that something is acknowledged; returns nothing when it cannot.
@@ -124,10 +139,8 @@ fn mounts_of_a_server_that_was_stopped_go_on_and_their_callers_can_be_ended() {
     assert!(home.done(&["check", "work", "--deep"]).contains("whole"));
 }
 
-/// What only a stopped server has is waited for, and comes when it goes on.
-#[test]
-fn readers_who_wait_for_a_stopped_server_go_on_with_it() {
-    let Some(home) = Home::new() else { return };
+/// Mounts a tree of 300 directories with a file each, of which the mount has read nothing, from a server.
+fn cold(home: &Home, options: &[&str]) -> (Server, PathBuf) {
     let dir = home.mount("work", "m", &["--create"]);
     for number in 0..300 {
         let below = dir.join(format!("d-{number}"));
@@ -136,7 +149,16 @@ fn readers_who_wait_for_a_stopped_server_go_on_with_it() {
     }
     home.done(&["unmount", text(&dir)]);
     let server = home.serve(&[]);
-    let dir = home.mount("work", "m", &["--server", &server.address]);
+    let all = [&["--server", &server.address], options].concat();
+    let dir = home.mount("work", "m", &all);
+    (server, dir)
+}
+
+/// What only a stopped server has is waited for, and comes when it goes on.
+#[test]
+fn readers_who_wait_for_a_stopped_server_go_on_with_it() {
+    let Some(home) = Home::new() else { return };
+    let (server, dir) = cold(&home, &[]);
     let stopped = Stopped::new(server.process());
     let callers: Vec<_> = (0..6)
         .map(|number| {
@@ -151,6 +173,59 @@ fn readers_who_wait_for_a_stopped_server_go_on_with_it() {
     callers.into_iter().for_each(Caller::succeeds);
     assert_eq!(fs::read(dir.join("d-7/file")).expect("it goes on"), vec![7; 5000]);
     home.done(&["unmount", text(&dir)]);
+}
+
+/// Guarantee 14: who waits for what only a stopped server has is ended by a signal at once, however many they are and
+/// whichever way requests come, and all that the mount has itself goes on.
+#[test]
+fn who_waits_for_what_a_stopped_server_has_can_be_ended_and_keeps_nobody_out() {
+    for options in [&[][..], &["--transport", "ring"]] {
+        let Some(home) = Home::new() else { return };
+        let (server, dir) = cold(&home, options);
+        fs::create_dir(dir.join("own")).expect("there is room");
+        fs::write(dir.join("own/file"), "here").expect("there is room");
+        let stopped = Stopped::new(server.process());
+        let mut callers: Vec<_> = (0..60)
+            .map(|number| {
+                let script = match number % 3 {
+                    0 => format!("exec cat \"$0/d-{}/file\" >/dev/null", number * 4),
+                    1 => format!("exec ls -l \"$0/d-{}\" >/dev/null", number * 4),
+                    _ => format!("exec stat \"$0/d-{}/none\" 2>/dev/null", number * 4),
+                };
+                Caller::begin(&script, &dir)
+            })
+            .collect();
+        pause(stop_time());
+        let mut others = Caller::begin(
+            "cat \"$0/own/file\" && echo more >\"$0/own/new\" && ls \"$0/own\"",
+            &dir,
+        );
+        soon("what the mount has goes on", || {
+            others.0.try_wait().expect("it is ours").is_some()
+        });
+        // Where two ask for neighbours of what the mount has, they are answered.
+        callers.retain_mut(|caller| caller.0.try_wait().expect("it is ours").is_none());
+        assert!(callers.len() > 40, "only {} wait", callers.len());
+        for (caller, signal) in callers
+            .iter()
+            .zip([Signal::KILL, Signal::TERM].into_iter().cycle())
+        {
+            kill_process(Pid::from_child(&caller.0), signal).expect("it is there");
+        }
+        soon("signals end all who wait", || {
+            callers
+                .iter_mut()
+                .all(|caller| caller.0.try_wait().expect("it is ours").is_some())
+        });
+        assert!(
+            !home.status(&dir)["trouble"].is_null(),
+            "the status is told meanwhile"
+        );
+        drop(stopped);
+        assert_eq!(fs::read(dir.join("d-8/file")).expect("it goes on"), vec![8; 5000]);
+        holds(&dir, "own/new", "more\n");
+        home.done(&["unmount", text(&dir)]);
+    }
 }
 
 /// Guarantee 14: who asks how much is free, or how the mount is, waits for a stopped server no longer than a while, and
