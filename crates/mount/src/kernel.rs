@@ -27,6 +27,8 @@ mod reply;
 mod request;
 mod ring;
 mod session;
+#[cfg(test)]
+pub(crate) mod testing;
 
 pub use attach::{Unmount, unmount};
 pub use courtesy::{Wakeups, serve_no_more};

@@ -9,4 +9,5 @@ mod crash;
 mod cut;
 mod merge;
 mod random;
+mod serving;
 mod waiting;

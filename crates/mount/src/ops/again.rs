@@ -46,16 +46,16 @@ impl Served {
         let pool = self.pools.of(&kept.request()).clone();
         let (ticket, interrupted) = (pool.ticket(), pool.clone());
         let waiting = Waiting::until(reply, move || interrupted.forget(ticket));
-        let (myself, caller) = (self.myself.clone(), waiting.caller());
-        let is_over = waiting.caller();
+        let (myself, slot, caller) = (self.myself.clone(), waiting.caller(), waiting.caller());
         pool.run(ticket, move || {
-            let Some(served) = myself.upgrade().filter(|_| !waiting.is_over()) else {
+            let Some(served) = myself.upgrade().filter(|_| !caller.is_over()) else {
                 return;
             };
             let mut pending = Pending::Waits(waiting);
             wait::for_caller(caller, || served.dispatch(&kept.request(), &mut pending));
         });
-        if !is_over.may_wait() {
+        // It may have been interrupted before there was anything to forget.
+        if slot.is_over() {
             pool.forget(ticket);
         }
     }

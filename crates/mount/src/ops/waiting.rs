@@ -13,8 +13,9 @@ use tenure_client::wait::Caller;
 /// The reply of a request that waits; whoever takes it first answers. One that is dropped answers EIO.
 pub(super) struct Waiting(Arc<Slot>);
 
+/// What a wait is known by to whoever may end it.
 #[derive(Default)]
-struct Slot(Mutex<State>);
+pub(super) struct Slot(Mutex<State>);
 
 #[derive(Default)]
 struct State {
@@ -52,13 +53,8 @@ impl Waiting {
     }
 
     /// Returns whom the wait is for.
-    pub(super) fn caller(&self) -> Arc<dyn Caller> {
-        Arc::clone(&self.0) as Arc<dyn Caller>
-    }
-
-    /// Tells whether it was answered.
-    pub(super) fn is_over(&self) -> bool {
-        self.0.0.lock().reply.is_none()
+    pub(super) fn caller(&self) -> Arc<Slot> {
+        Arc::clone(&self.0)
     }
 
     /// Returns the reply, if nobody has answered.
@@ -84,6 +80,11 @@ impl Drop for Waiting {
 }
 
 impl Slot {
+    /// Tells whether it was answered.
+    pub(super) fn is_over(&self) -> bool {
+        self.0.lock().reply.is_none()
+    }
+
     /// Ends the wait, now or when it would go on after a change; tells whether it has ended.
     fn interrupt(&self) -> bool {
         let mut state = self.0.lock();
@@ -116,5 +117,61 @@ impl Caller for Slot {
         let mut state = self.0.lock();
         state.acts = state.reply.is_some();
         state.acts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::testing::{Line, line};
+
+    const INTERRUPTED: Option<i32> = Some(-libc::EINTR);
+
+    fn wait(line: &Line) -> (Waiting, Arc<Slot>) {
+        let waiting = Waiting::new(line.reply());
+        let caller = waiting.caller();
+        assert!(caller.may_wait() && !caller.is_over());
+        (waiting, caller)
+    }
+
+    #[test]
+    fn an_interrupt_ends_a_wait_at_once_and_nothing_is_done_for_its_caller() {
+        let line = line();
+        let (waiting, caller) = wait(&line);
+        line.interrupt();
+        assert_eq!(line.answer(), INTERRUPTED);
+        assert!(caller.is_over() && !caller.may_wait() && !caller.may_act());
+        waiting.end(Ok(()));
+        assert_eq!(line.answer(), None);
+    }
+
+    #[test]
+    fn who_is_interrupted_while_something_changes_gets_the_outcome() {
+        let line = line();
+        let (waiting, caller) = wait(&line);
+        assert!(caller.may_act());
+        line.interrupt();
+        assert_eq!(line.answer(), None);
+        waiting.end(Ok(()));
+        assert_eq!(line.answer(), Some(0));
+    }
+
+    #[test]
+    fn who_was_interrupted_while_something_changed_is_sent_away_before_the_next_wait() {
+        let line = line();
+        let (waiting, caller) = wait(&line);
+        assert!(caller.may_act());
+        line.interrupt();
+        assert!(!caller.may_wait());
+        assert_eq!(line.answer(), INTERRUPTED);
+        drop(waiting);
+        assert_eq!(line.answer(), None);
+    }
+
+    #[test]
+    fn a_wait_that_is_dropped_answers_eio_although_it_may_be_interrupted() {
+        let line = line();
+        drop(wait(&line));
+        assert_eq!(line.answer(), Some(-libc::EIO));
     }
 }
