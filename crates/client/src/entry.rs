@@ -1,6 +1,7 @@
 //! Names and inodes: what is looked up, listed, made, moved and removed.
 
 use crate::branch::{Branch, Inner, State};
+use std::cell::Cell;
 use std::ops::ControlFlow;
 use tenure_core::{DirEntry, Outcome, Undecided};
 use tenure_model::{Attr, AttrChange, Ino, Name, NewNode, Op, Refusal, RenameMode, XattrMode, XattrName};
@@ -50,7 +51,8 @@ impl Branch {
         Ok(self.attr(ino)?.parent)
     }
 
-    /// Visits the entries behind a cookie with their attributes, from an empty `list` again whenever a page was missing.
+    /// Visits the entries behind a cookie, from an empty `list` again whenever a page was missing. Attributes come along as
+    /// far as they are asked for and few pages are missing for them: those of many entries may lie far apart.
     pub fn list<L>(
         &self,
         parent: Ino,
@@ -59,20 +61,25 @@ impl Branch {
         list: impl Fn() -> L,
         visit: impl Fn(&mut L, DirEntry<'_>, Option<&Attr>) -> ControlFlow<()>,
     ) -> Result<L, Error> {
+        /// Pages that one call loads for attributes.
+        const LOADS_MAX: u32 = 16;
+        let loads = Cell::new(0);
         self.inner.read(|state| {
             let mut listed = list();
-            let mut missing = None;
+            let mut failed = None;
             state.branch.list(parent, after, |entry| {
                 let attr = match with_attrs.then(|| state.attr(entry.ino)).transpose() {
+                    Err(Undecided::Missing(_)) if loads.get() == LOADS_MAX => None,
                     Ok(attr) => attr,
                     Err(undecided) => {
-                        missing = Some(undecided);
+                        failed = Some(undecided);
                         return ControlFlow::Break(());
                     }
                 };
                 visit(&mut listed, entry, attr.as_ref())
             })?;
-            missing.map_or(Ok(listed), Err)
+            loads.set(loads.get() + u32::from(failed.is_some()));
+            failed.map_or(Ok(listed), Err)
         })
     }
 

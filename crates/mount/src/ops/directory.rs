@@ -49,12 +49,12 @@ impl Served {
                 true,
                 start,
                 |listing, entry, attr| {
-                    let attr = attr.expect("the listing was asked for with attributes");
-                    let added = listing.buffer.add_plus(
-                        &self.entry_uncounted(entry.ino, attr),
-                        entry.cookie,
-                        entry.name,
-                    );
+                    let Some(attr) = attr else {
+                        let untold = untold(entry.ino, entry.kind);
+                        return flow(listing.buffer.add_plus(&untold, entry.cookie, entry.name));
+                    };
+                    let told = self.entry_uncounted(entry.ino, attr);
+                    let added = listing.buffer.add_plus(&told, entry.cookie, entry.name);
                     if added.is_ok() {
                         listing.told.push(entry.ino);
                     }
@@ -84,23 +84,23 @@ fn begin(ino: Ino, parent: Ino, offset: u64, size: u32) -> Listing {
 fn begin_plus(ino: Ino, parent: Ino, offset: u64, size: u32) -> Listing {
     let mut buffer = DirectoryBuffer::new(size);
     for (behind, name, ino) in dots(ino, parent, offset) {
-        let attr = crate::kernel::Attr {
-            ino: ino.0,
-            mode: Kind::Directory as u32,
-            ..Default::default()
-        };
-        let _ = buffer.add_plus(
-            &Entry {
-                attr,
-                ..Entry::default()
-            },
-            behind,
-            name,
-        );
+        let _ = buffer.add_plus(&untold(ino, Kind::Directory), behind, name);
     }
     Listing {
         buffer,
         told: Vec::new(),
+    }
+}
+
+/// Returns an entry that says no more than a listing without attributes: the kernel then looks the name up when it is used.
+fn untold(ino: Ino, kind: Kind) -> Entry {
+    Entry {
+        attr: crate::kernel::Attr {
+            ino: ino.0,
+            mode: kind as u32,
+            ..Default::default()
+        },
+        ..Entry::default()
     }
 }
 
