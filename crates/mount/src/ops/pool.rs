@@ -1,7 +1,7 @@
 //! Threads for the few requests that wait for something slow, so that the threads that read requests never do.
 //!
 //! Invariant: there are at most `THREADS_MAX`; what waits for one of them is bounded by the requests that the kernel
-//! lets be under way, because what nobody waits for any more is forgotten.
+//! lets be under way and the inodes that it forgets, because what nobody waits for any more is forgotten.
 
 use crate::kernel::serve_no_more;
 use parking_lot::{Condvar, Mutex};
