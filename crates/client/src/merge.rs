@@ -84,7 +84,7 @@ impl Inner {
             let (from, to) = (piece.offset - offset, piece.end() - offset);
             self.fill(piece, &mut bytes[from as usize..to as usize])?;
         }
-        let mut ends = cut::ends(&bytes);
+        let mut ends = cut::ends(&bytes, false);
         if run.goes_on && ends.len() > 1 {
             // Where the last one ends depends on what follows.
             ends.pop();

@@ -7,6 +7,7 @@ use crate::cut;
 use crate::stage::{Ahead, Kept, Pieces, Taken};
 use bytes::Bytes;
 use std::cell::Cell;
+use std::ops::Range;
 use tenure_model::{ChunkPlace, Digest, Extent, Piece, limits};
 use tenure_wire::{Error, owner::Chunk};
 
@@ -19,6 +20,23 @@ struct Run {
 impl Run {
     fn len(&self) -> usize {
         self.parts.iter().map(Bytes::len).sum()
+    }
+
+    /// Returns a range of its bytes in one piece, which is appended to `joined` where it is in several parts.
+    fn bytes(&self, range: Range<usize>, joined: &mut Vec<u8>) -> InOne<'_> {
+        let begin = joined.len();
+        let mut at = 0;
+        for part in &self.parts {
+            let within = range.start.max(at)..range.end.min(at + part.len());
+            if within == range {
+                return InOne::Part(&part[within.start - at..within.end - at]);
+            }
+            if !within.is_empty() {
+                joined.extend_from_slice(&part[within.start - at..within.end - at]);
+            }
+            at += part.len();
+        }
+        InOne::Joined(begin..joined.len())
     }
 
     /// Returns where the write begins that brought the `at`th byte.
@@ -44,6 +62,24 @@ impl Run {
             at += part.len();
         }
         pieces
+    }
+}
+
+/// Bytes in one piece: as they were written, or a range of what was joined.
+enum InOne<'a> {
+    Part(&'a [u8]),
+    Joined(Range<usize>),
+}
+
+impl<'a> InOne<'a> {
+    fn of<'b>(&self, joined: &'b [u8]) -> &'b [u8]
+    where
+        'a: 'b,
+    {
+        match self {
+            InOne::Part(bytes) => bytes,
+            InOne::Joined(range) => &joined[range.clone()],
+        }
     }
 }
 
@@ -81,21 +117,17 @@ impl Settled {
 }
 
 thread_local! {
-    /// Where the parts of runs are joined, so that settling needs no new memory each time.
+    /// Where the parts of a run are joined, so that settling needs no new memory each time.
     static JOINED: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
-
-/// Memory for joining that a thread keeps.
-const JOINED_MAX: usize = 8 << 20;
 
 impl Inner {
     /// Gives staged bytes their places.
     pub(crate) fn place(&self, taken: Taken, last: Last) -> Result<Settled, Error> {
         let mut joined = JOINED.take();
         let placed = self.place_runs(&runs(&taken.pieces), taken, last, &mut joined);
-        if joined.capacity() <= JOINED_MAX {
-            JOINED.set(joined);
-        }
+        joined.clear();
+        JOINED.set(joined);
         placed
     }
 
@@ -106,27 +138,41 @@ impl Inner {
         last: Last,
         joined: &mut Vec<u8>,
     ) -> Result<Settled, Error> {
-        let mut parts = Vec::with_capacity(runs.len());
+        let mut placed = (Vec::new(), Vec::new());
+        let mut waiting = Vec::new();
         let mut ahead = taken.ahead;
         let mut keep = None;
         let may_keep = last == Last::Kept && taken.is_in_order;
-        for (number, (run, bytes)) in runs.iter().zip(contiguous(runs, joined)).enumerate() {
+        for (number, run) in runs.iter().enumerate() {
             let known = ahead.as_ref().filter(|ahead| ahead.from() == run.offset);
-            let skip = known.map_or(0, |ahead| (ahead.end() - ahead.from()) as usize);
-            let (offset, bytes) = (run.offset + skip as u64, &bytes[skip..]);
-            let mut ends = cut::ends(bytes);
-            if may_keep && number + 1 == runs.len() && ends.len() > 1 {
-                let begin = run.write_of(skip + ends[ends.len() - 2]);
-                if begin > 0 {
-                    ends.pop();
-                    keep = Some((run, begin));
+            let begin = known.map_or(0, |ahead| (ahead.end() - ahead.from()) as usize);
+            let (mut at, len) = (begin, run.len());
+            while at < len {
+                let end = len.min(at + cut::WINDOW);
+                let bytes = run.bytes(at..end, joined);
+                let mut ends = cut::ends(bytes.of(joined), end < len);
+                let mut next = at + ends.last().copied().unwrap_or(0);
+                let last_begin = at + ends.iter().rev().nth(1).copied().unwrap_or(0);
+                let is_last = number + 1 == runs.len() && end == len;
+                if may_keep && is_last && last_begin > begin {
+                    let write = run.write_of(last_begin);
+                    if write > 0 {
+                        ends.pop();
+                        keep = Some((run, write));
+                        next = len;
+                    }
+                }
+                waiting.push((run.offset + at as u64, bytes, ends));
+                at = next;
+                if joined.len() >= cut::WINDOW {
+                    self.place_waiting(&mut waiting, joined, &mut placed)?;
                 }
             }
-            parts.append(&mut cut::parts(offset, bytes, &ends));
         }
+        self.place_waiting(&mut waiting, joined, &mut placed)?;
+        let (mut pieces, mut places) = placed;
         let is_begin = |ahead: &mut Ahead| !runs.iter().any(|run| run.offset == ahead.from());
         ahead.take_if(is_begin);
-        let (mut pieces, mut places) = self.place_parts(&parts)?;
         if let Some(ahead) = ahead {
             pieces.extend(ahead.pieces);
             pieces.sort_by_key(|piece| piece.offset);
@@ -141,6 +187,24 @@ impl Inner {
             settled.keep(run, begin);
         }
         Ok(settled)
+    }
+
+    /// Gives what waits its places, and has room for more to be joined.
+    fn place_waiting(
+        &self,
+        waiting: &mut Vec<(u64, InOne<'_>, Vec<usize>)>,
+        joined: &mut Vec<u8>,
+        placed: &mut (Vec<Piece>, Vec<ChunkPlace>),
+    ) -> Result<(), Error> {
+        let cut = waiting
+            .iter()
+            .flat_map(|(offset, bytes, ends)| cut::parts(*offset, bytes.of(joined), ends));
+        let (pieces, places) = self.place_parts(&cut.collect::<Vec<_>>())?;
+        placed.0.extend(pieces);
+        placed.1.extend(places);
+        waiting.clear();
+        joined.clear();
+        Ok(())
     }
 
     /// Gives parts of a file their places: as chunks, or within the extents themselves where they are few bytes.
@@ -218,24 +282,6 @@ fn runs(pieces: &Pieces) -> Vec<Run> {
     runs
 }
 
-/// Returns the bytes of each run in one piece; those that have several parts are copied to `joined`.
-fn contiguous<'a>(runs: &'a [Run], joined: &'a mut Vec<u8>) -> Vec<&'a [u8]> {
-    joined.clear();
-    for run in runs.iter().filter(|run| run.parts.len() > 1) {
-        run.parts.iter().for_each(|part| joined.extend_from_slice(part));
-    }
-    let mut rest = &joined[..];
-    let one = |run: &'a Run| match &run.parts[..] {
-        [part] => &part[..],
-        _ => {
-            let (own, behind) = rest.split_at(run.len());
-            rest = behind;
-            own
-        }
-    };
-    runs.iter().map(one).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -251,6 +297,10 @@ mod tests {
         let found: Vec<_> = runs.iter().map(|run| (run.offset, run.len())).collect();
         assert_eq!(found, [(10, 11), (30, 1), (40, 9)]);
         let run = &runs[0];
+        let mut joined = vec![7];
+        let bytes = [2..9, 5..11, 9..11].map(|range| run.bytes(range, &mut joined));
+        assert_eq!(bytes.map(|bytes| bytes.of(&joined).len()), [7, 6, 2]);
+        assert_eq!(joined.len(), 8, "what lies in one part is not copied");
         assert_eq!([0, 4, 5, 10].map(|at| run.write_of(at)), [0, 0, 5, 5]);
         assert_eq!(run.from(0), Pieces::from([(10, piece(5)), (15, piece(6))]));
         assert_eq!(run.from(5), Pieces::from([(15, piece(6))]));
