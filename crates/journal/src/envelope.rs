@@ -26,17 +26,23 @@ impl Kind {
         bytes
     }
 
+    /// Tells whether an object's bytes are those that were written as one of this kind, of whatever version.
+    pub(crate) fn is_whole(&self, bytes: &[u8]) -> bool {
+        let signed_len = bytes.len().checked_sub(DIGEST_LEN).filter(|end| *end >= HEAD_LEN);
+        signed_len.is_some_and(|len| {
+            let (signed, digest) = bytes.split_at(len);
+            Digest::of(signed).0[..] == *digest && signed[..MAGIC_LEN] == *self.magic
+        })
+    }
+
     /// Returns what an object says; a failure names `key`.
     pub(crate) fn opened<T: Codec>(&self, key: &Key, bytes: &[u8]) -> Result<T, Failure> {
         let corrupt = |why: String| Failure::Corrupt(format!("{key}: {why}"));
         let what = self.what;
-        let damaged = || corrupt(format!("the {what} is damaged"));
-        let body_end = bytes.len().checked_sub(DIGEST_LEN).filter(|end| *end >= HEAD_LEN);
-        let (signed, digest) = bytes.split_at(body_end.ok_or_else(damaged)?);
-        if Digest::of(signed).0[..] != *digest || signed[..MAGIC_LEN] != *self.magic {
-            return Err(damaged());
+        if !self.is_whole(bytes) {
+            return Err(corrupt(format!("the {what} is damaged")));
         }
-        let (head, body) = signed.split_at(HEAD_LEN);
+        let (head, body) = bytes[..bytes.len() - DIGEST_LEN].split_at(HEAD_LEN);
         let version = u32::from_le_bytes(head[MAGIC_LEN..].try_into().expect("4 bytes were taken"));
         if version != self.version {
             return Err(corrupt(format!(

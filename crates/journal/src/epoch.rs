@@ -120,7 +120,8 @@ fn put_and_compare(bucket: &dyn Bucket, key: &Key, bytes: &[u8], claim: &Claim) 
     Err(unknown.unwrap_or_else(lost).into())
 }
 
-fn key(drive: &DriveName, epoch: Epoch) -> Key {
+/// Returns the key of an epoch's claim.
+pub(crate) fn key(drive: &DriveName, epoch: Epoch) -> Key {
     Key::in_drive(drive, &["epochs", &number_text(epoch.0)])
 }
 

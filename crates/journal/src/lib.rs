@@ -13,6 +13,9 @@ pub mod seal;
 
 mod segment;
 
+mod evidence;
+mod mark;
+
 mod replay;
 mod room;
 

@@ -89,6 +89,16 @@ pub struct Latest {
 }
 
 impl Latest {
+    /// Adds to what cannot be read of the journal that a newer manifest is damaged, with which it would not be needed.
+    pub(crate) fn blamed(&self, failure: Failure) -> Failure {
+        match (failure, self.damaged.first()) {
+            (Failure::Corrupt(why), Some(Failure::Corrupt(damaged))) => Failure::Corrupt(format!(
+                "{damaged}: restore it from a copy of the bucket; without it more of the journal is needed: {why}"
+            )),
+            (failure, _) => failure,
+        }
+    }
+
     /// Returns the seqs of those that are not known to be damaged, in order.
     pub(crate) fn whole_seqs(&self) -> Vec<Seq> {
         let newest = self.manifest.as_ref().map(|manifest| manifest.at.seq);

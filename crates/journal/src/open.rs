@@ -1,9 +1,10 @@
-//! Taking a drive over: lock, claim, manifest, replay, seal.
+//! Taking a drive over: lock, manifest, evidence, claim, replay, seal.
 //!
 //! Invariant: the journal begins behind the last record of every epoch before it, and all those are sealed.
 
 use crate::chain::Position;
 use crate::epoch::{self, Claim};
+use crate::evidence::{Claimed, Past};
 use crate::journal::Journal;
 use crate::manifest::{self, Latest, Manifest};
 use crate::replay::{self, Apply, Segment};
@@ -20,6 +21,9 @@ pub struct Opening {
     pub(crate) lock: Lock,
     pub(crate) claim: Claim,
     pub(crate) latest: Latest,
+    past: Vec<Past>,
+    /// What is wrong and stops nothing.
+    notices: Vec<Failure>,
     pub(crate) sizes: Sizes,
 }
 
@@ -31,7 +35,7 @@ pub(crate) struct Beginning {
 }
 
 impl Opening {
-    /// Takes the drive's lock, claims the next epoch and finds the newest manifest.
+    /// Takes the drive's lock, finds the newest manifest, makes sure that nothing is missing, and claims the next epoch.
     ///
     /// `who` names the claimant in words; a second one is refused with the first one's words. `nonce` is drawn now.
     pub fn begin(
@@ -44,14 +48,24 @@ impl Opening {
             Failure::DidNotHappen(format!("{} has no disk to keep a journal on", bucket.describe()))
         })?;
         let lock = disk.lock(&Key::in_drive(drive, &["lock"]), who)?;
-        let claim = epoch::claim(&*bucket, drive, who, nonce)?;
         let latest = manifest::latest(&*bucket, drive)?;
+        let claimed = Claimed::list(&*bucket, drive)?;
+        claimed.check(&*bucket, drive, &latest)?;
+        let past = claimed
+            .past(&*bucket, drive, &latest)
+            .map_err(|failure| latest.blamed(failure))?;
+        let missing = |epoch| Failure::Corrupt(format!("{}: it is missing", epoch::key(drive, epoch)));
+        let mut notices: Vec<Failure> = claimed.gaps().into_iter().map(missing).collect();
+        notices.extend(past.iter().filter_map(|one| one.damaged_seal.clone()));
+        let claim = epoch::claim(&*bucket, drive, who, nonce)?;
         Ok(Self {
             bucket,
             disk,
             lock,
             claim,
             latest,
+            past,
+            notices,
             sizes: Sizes::default(),
         })
     }
@@ -78,24 +92,28 @@ impl Opening {
         &self.latest.damaged
     }
 
+    /// Returns what else is missing or damaged and stops nothing, each named.
+    pub fn notices(&self) -> &[Failure] {
+        &self.notices
+    }
+
     /// Hands over every record since the manifest in order, seals the epochs before, and gives the journal.
-    pub fn replay(self, apply: Apply<'_>) -> Result<Arc<Journal>, Failure> {
+    pub fn replay(mut self, apply: Apply<'_>) -> Result<Arc<Journal>, Failure> {
         let first = self.manifest().map_or(Epoch(1), |manifest| manifest.epoch);
         let mut at = self.from();
         let mut kept = Vec::new();
-        let mut epoch = self.latest.oldest_epoch.min(first);
-        while epoch < self.claim.epoch {
-            let found = replay::list(&*self.bucket, &self.claim.drive, epoch)?;
-            if epoch >= first {
-                at = self.drain(epoch, &found.segments, at, apply)?;
-            }
-            for key in found.unused {
-                self.disk.remove(&key)?;
-            }
-            kept.extend(found.segments);
-            epoch = epoch.next();
+        for past in self.past.iter().filter(|past| past.epoch >= first) {
+            at = self
+                .drain(past, at, apply)
+                .map_err(|failure| self.latest.blamed(failure))?;
         }
         self.check_damaged(at.seq)?;
+        for past in std::mem::take(&mut self.past) {
+            for key in past.found.unused {
+                self.disk.remove(&key)?;
+            }
+            kept.extend(past.found.segments);
+        }
         Ok(Arc::new(Journal::new(self, Beginning { at, segments: kept })))
     }
 
@@ -106,20 +124,13 @@ impl Opening {
     }
 
     /// Reads what is left of an epoch, and seals it.
-    fn drain(
-        &self,
-        epoch: Epoch,
-        segments: &[Segment],
-        from: Position,
-        apply: Apply<'_>,
-    ) -> Result<Position, Failure> {
-        let drive = &self.claim.drive;
-        let known = seal::read(&*self.bucket, drive, epoch)?;
-        let end = replay::read_epoch(&*self.disk, epoch, segments, from, known.as_ref(), apply)?;
-        if known.is_none() {
+    fn drain(&self, past: &Past, from: Position, apply: Apply<'_>) -> Result<Position, Failure> {
+        let segments = &past.found.segments;
+        let end = replay::read_epoch(&*self.disk, past.epoch, segments, from, past.seal.as_ref(), apply)?;
+        if past.seal.is_none() && past.damaged_seal.is_none() {
             let seal = Seal {
-                drive: drive.clone(),
-                epoch,
+                drive: self.claim.drive.clone(),
+                epoch: past.epoch,
                 end,
                 by: self.claim.epoch,
             };

@@ -19,6 +19,7 @@ pub(crate) type Apply<'a> = &'a mut dyn FnMut(Seq, &[u8]) -> Result<(), Failure>
 pub(crate) struct Segment {
     pub(crate) key: Key,
     pub(crate) first: Seq,
+    pub(crate) epoch: Epoch,
 }
 
 /// What an epoch has in the journal.
@@ -41,6 +42,7 @@ pub(crate) fn list(bucket: &dyn Bucket, drive: &DriveName, epoch: Epoch) -> Resu
             Some(first) => found.segments.push(Segment {
                 key,
                 first: Seq(first),
+                epoch,
             }),
             None if name == SEALED => {}
             None => found.unused.push(key),

@@ -68,6 +68,23 @@ pub fn read(bucket: &dyn Bucket, drive: &DriveName, epoch: Epoch) -> Result<Opti
     }
 }
 
+/// Returns an epoch's seal if it has a whole one, or why it is damaged. Whole ones of another epoch or version are failures.
+pub(crate) fn look(
+    bucket: &dyn Bucket,
+    drive: &DriveName,
+    epoch: Epoch,
+) -> Result<(Option<Seal>, Option<Failure>), Failure> {
+    let key = key(drive, epoch);
+    match bucket.get(&key)? {
+        Some(bytes) if !KIND.is_whole(&bytes) => Ok((
+            None,
+            Some(Failure::Corrupt(format!("{key}: the seal is damaged"))),
+        )),
+        Some(_) => Ok((read(bucket, drive, epoch)?, None)),
+        None => Ok((None, None)),
+    }
+}
+
 /// Seals an epoch. One that is sealed already must have ended in the same place.
 pub(crate) fn put(bucket: &dyn Bucket, seal: &Seal) -> Result<(), Failure> {
     let key = key(&seal.drive, seal.epoch);

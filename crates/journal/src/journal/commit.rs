@@ -5,6 +5,7 @@
 
 use super::order::{Order, Queue, Waiting};
 use crate::chain::Position;
+use crate::mark::Mark;
 use crate::replay::Segment;
 use crate::room::Prepared;
 use crate::segment::{Frame, Header, group_len};
@@ -12,7 +13,6 @@ use parking_lot::MutexGuard;
 use std::sync::Arc;
 use tenure_model::{Failure, Seq};
 use tenure_store::disk::BLOCK_LEN;
-use tenure_store::key::number_text;
 use tenure_store::{Aligned, DiskFile, Key};
 
 /// Bytes of records in one group: bounds what the first of them waits for.
@@ -189,7 +189,7 @@ impl Order {
         Ok(())
     }
 
-    /// Takes a prepared segment into use: its header is durable, then its name is. A failure leaves it as it was, or with
+    /// Takes a prepared segment into use: its header is durable, then its name is, then its mark. A failure leaves it as it was, or with
     /// a name of which nobody knows; the next call finds out.
     fn change_segment(&self, writer: &mut Writer, next: &Prepared, wanted: u64) -> Result<(), Failure> {
         if next.len - (BLOCK_LEN as u64) < wanted {
@@ -202,18 +202,21 @@ impl Order {
         header.write(&mut block);
         next.file.write_durably(0, &block)?;
         let first = writer.at.seq.next();
-        let names = [&number_text(self.claim.epoch.0), &number_text(first.0)];
-        let key = Key::in_drive(&self.claim.drive, &["journal", names[0], names[1]]);
+        let epoch = self.claim.epoch;
+        let mark = Mark { epoch, first };
+        let key = mark.segment(&self.claim.drive);
         if writer.may_have_name {
+            mark.remove(&*self.disk, &self.claim.drive)?;
             self.take_name_back(&key, &next.key)?;
         }
         writer.may_have_name = true;
         self.disk.rename(&next.key, &key)?;
+        mark.make(&*self.disk, &self.claim.drive)?;
         writer.may_have_name = false;
         let current = Current {
             header,
             file: next.file.clone(),
-            segment: Segment { key, first },
+            segment: Segment { key, first, epoch },
             len: next.len,
             next: BLOCK_LEN as u64,
         };

@@ -90,6 +90,7 @@ impl Order {
             claim,
             latest,
             sizes,
+            ..
         } = opening;
         let at = beginning.at;
         let order = Self {

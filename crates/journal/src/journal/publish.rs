@@ -4,6 +4,7 @@
 
 use super::order::{Kept, Order};
 use crate::manifest::{self, Manifest};
+use crate::mark::Mark;
 use tenure_model::{Failure, Seq};
 
 /// Manifests that are kept: the newest, and one for when that is damaged.
@@ -74,9 +75,14 @@ fn delete(order: &Order, mut old: Kept) -> Result<(), Failure> {
     deleted
 }
 
-/// Deletes segments before manifests: the oldest manifest tells the next owner how far back to look for them.
+/// Deletes marks before their segments, and segments before manifests: the oldest manifest tells the next owner how far back to look for them.
 fn delete_each(order: &Order, old: &mut Kept) -> Result<(), Failure> {
     while let Some(segment) = old.segments.first() {
+        let mark = Mark {
+            epoch: segment.epoch,
+            first: segment.first,
+        };
+        mark.remove(&*order.disk, &order.claim.drive)?;
         order.disk.remove(&segment.key)?;
         old.segments.remove(0);
     }

@@ -7,5 +7,6 @@ mod claims;
 mod crashes;
 mod folding;
 mod killed;
+mod missing;
 mod room;
 mod world;

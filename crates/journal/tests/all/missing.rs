@@ -1,0 +1,111 @@
+//! Objects that are gone: refused by name before anything is claimed, or everything is there all the same.
+
+use crate::world::{append, drive, manifest, open, records};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use tenure_journal::epoch;
+use tenure_store::{Bucket, FolderBucket, Key, MemoryBucket};
+
+/// How an owner ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Killed,
+    Closed,
+}
+
+/// Lives through some epochs, and returns how many records were acknowledged.
+fn live(bucket: &Arc<dyn Bucket>, ends: &[End]) -> u64 {
+    let mut number = 0;
+    for end in ends {
+        let (journal, _) = open(bucket).unwrap();
+        append(&journal, number + 1, number + 3).unwrap();
+        journal.publish(&manifest(&journal, journal.durable())).unwrap();
+        append(&journal, number + 4, number + 30).unwrap();
+        number += 30;
+        if *end == End::Closed {
+            journal.publish(&manifest(&journal, journal.durable())).unwrap();
+            journal.close().unwrap();
+        }
+    }
+    number
+}
+
+fn keys(bucket: &dyn Bucket) -> BTreeSet<Key> {
+    let all = bucket.list("drives/work/").unwrap().into_iter();
+    all.filter(|key| !key.as_str().ends_with("lock")).collect()
+}
+
+/// Opens a drive of which `key` was removed.
+fn check(bucket: &Arc<dyn Bucket>, key: &Key, all: u64, what: &str) {
+    bucket.delete(key).unwrap();
+    let before = keys(&**bucket);
+    match open(bucket) {
+        Ok((journal, replayed)) => {
+            assert_eq!(journal.last().0, all, "{what}: {key} is missing");
+            assert_eq!(replayed, records(all + 1 - replayed.len() as u64, all), "{what}");
+            let newest = epoch::newest(&**bucket, &drive()).unwrap();
+            assert_eq!(journal.epoch(), newest, "{what}: {key} is missing");
+        }
+        Err(error) => {
+            let why = error.to_string();
+            assert!(
+                why.contains(key.as_str()) && why.contains("restore"),
+                "{what}: {key} is missing: {why}"
+            );
+            assert_eq!(keys(&**bucket), before, "{what}: {key} is missing");
+        }
+    }
+}
+
+const LIVES: [&[End]; 5] = [
+    &[End::Killed],
+    &[End::Closed],
+    &[End::Killed, End::Killed],
+    &[End::Closed, End::Killed, End::Killed],
+    &[End::Killed, End::Closed, End::Closed],
+];
+
+#[test]
+fn whichever_object_is_missing_nothing_is_left_out_in_silence() {
+    for ends in LIVES {
+        let memory = MemoryBucket::new();
+        let bucket: Arc<dyn Bucket> = Arc::new(memory.clone());
+        let all = live(&bucket, ends);
+        for key in keys(&memory) {
+            let copy: Arc<dyn Bucket> = Arc::new(memory.copy());
+            check(&copy, &key, all, &format!("{ends:?}"));
+        }
+    }
+}
+
+#[test]
+fn the_same_holds_in_a_folder() {
+    let ends = &[End::Killed, End::Killed];
+    let folder = || {
+        let place = tempfile::tempdir().unwrap();
+        let bucket: Arc<dyn Bucket> = Arc::new(FolderBucket::create(place.path()).unwrap());
+        let all = live(&bucket, ends);
+        (place, bucket, all)
+    };
+    let (_place, bucket, _) = folder();
+    for key in keys(&*bucket) {
+        let (_place, bucket, all) = folder();
+        check(&bucket, &key, all, "in a folder");
+    }
+}
+
+#[test]
+fn the_only_claim_and_the_only_segment_of_a_killed_owner_are_missed() {
+    let n = |number: u64| format!("{number:020}");
+    for lost in [format!("epochs/{}", n(1)), format!("journal/{}/{}", n(1), n(1))] {
+        let memory = MemoryBucket::new();
+        let bucket: Arc<dyn Bucket> = Arc::new(memory.clone());
+        let (journal, _) = open(&bucket).unwrap();
+        append(&journal, 1, 2).unwrap();
+        drop(journal);
+        let key = Key::parse(&format!("drives/work/{lost}")).unwrap();
+        memory.delete(&key).unwrap();
+        let why = open(&bucket).err().unwrap().to_string();
+        assert!(why.contains(key.as_str()), "{why}");
+    }
+}
