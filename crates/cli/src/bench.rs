@@ -38,6 +38,7 @@ use target::DiskSpeed;
 use workload::{Metric, Scale, Workload};
 
 use crate::error::Told;
+use crate::output;
 
 /// How long the measured side is watched while nobody asks anything of it.
 const IDLE: Duration = Duration::from_secs(10);
@@ -132,11 +133,9 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
     let workloads = chosen(workloads, &options.only)?;
     let report = options.measure(&workloads, watches_idle)?;
     if options.json {
-        println!("{:#}", report.json());
-    } else {
-        println!("{}", report.table());
+        return output::line(format_args!("{:#}", report.json()));
     }
-    Ok(())
+    output::line(report.table())
 }
 
 impl Options {

@@ -1,5 +1,6 @@
 //! What a person is told when something did not work: the error, its causes, and a command that helps.
 
+use crate::output::{self, Unread};
 use std::fmt;
 use std::process::ExitCode;
 use tenure_model::{Failure, Refusal};
@@ -18,6 +19,8 @@ pub(crate) const REFUSED: u8 = 1;
 pub(crate) const FAILED: u8 = 3;
 /// It is not known whether it happened.
 pub(crate) const UNKNOWN: u8 = 4;
+/// Nobody read what was printed: as if SIGPIPE had ended the command.
+const UNREAD: u8 = 141;
 
 impl Told {
     /// Returns a refusal with a hint.
@@ -61,7 +64,9 @@ impl std::error::Error for Told {}
 
 /// Prints an error and returns the exit code that scripts can branch on.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
-    eprint!("{}", text(error));
+    if !error.is::<Unread>() {
+        output::note(text(error).trim_end());
+    }
     ExitCode::from(code(error))
 }
 
@@ -93,6 +98,9 @@ pub(crate) fn code(error: &anyhow::Error) -> u8 {
 fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
     if let Some(told) = cause.downcast_ref::<Told>() {
         return Some(told.code);
+    }
+    if cause.is::<Unread>() {
+        return Some(UNREAD);
     }
     if let Some(error) = cause.downcast_ref::<tenure_wire::Error>() {
         return Some(match error {

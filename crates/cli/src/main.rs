@@ -1,13 +1,17 @@
 //! The `tenure` command: what a person or an agent types. One file a command; only here are a terminal, a home
 //! directory and the environment known.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod bench;
 mod clock;
 mod commands;
 mod error;
 mod home;
+mod mounts;
 mod output;
 mod reach;
+mod waiting;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
@@ -19,6 +23,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// A drive that agents work on: real files, branches, and nothing lost when a machine is
 #[derive(Debug, Parser)]
 #[command(
+    name = "tenure",
     version,
     after_help = "Start:\n  tenure mount work ~/work --create     make the drive `work` and mount it\n  tenure status ~/work                 what is durable, what is not yet\n  tenure unmount ~/work                 make all of it durable and take the mount away\n\nExit codes: 0 done, 1 refused, 2 usage, 3 failed, 4 unknown whether it happened"
 )]
@@ -68,10 +73,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Check(args) => commands::check::run(&args),
         Command::Serve(args) => commands::serve::run(&args),
         Command::Bench(args) => bench::run(&args),
-        Command::Completions(args) => {
-            commands::completions::run(&args, &mut Cli::command());
-            Ok(())
-        }
-        Command::Manual(args) => commands::manual::run(&args, &Cli::command()),
+        Command::Completions(args) => commands::completions::run(&args, &mut Cli::command()),
+        Command::Manual(args) => commands::manual::run(&args, Cli::command()),
     }
 }

@@ -1,17 +1,73 @@
 //! What is printed: JSON for programs, tables and sentences for people, and logs.
+//!
+//! Invariant: nothing that is printed can panic. Who has stopped reading is told no more, in silence; a device that takes
+//! no more is an error.
 
+use crate::error::Told;
 use anyhow::Result;
 use comfy_table::{Table, presets};
 use serde::Serialize;
-use std::io::Write;
+use std::fmt::{self, Display};
+use std::io::{ErrorKind, Write};
 use tracing_subscriber::EnvFilter;
 
 /// Prints a value as JSON on standard output.
 pub(crate) fn json(value: &impl Serialize) -> Result<()> {
+    let mut text = serde_json::to_vec_pretty(value)?;
+    text.push(b'\n');
+    raw(&text)
+}
+
+/// Prints a line on standard output.
+pub(crate) fn line(text: impl Display) -> Result<()> {
+    raw(format!("{text}\n").as_bytes())
+}
+
+/// Prints bytes on standard output, to the last one.
+pub(crate) fn raw(bytes: &[u8]) -> Result<()> {
     let mut out = std::io::stdout().lock();
-    serde_json::to_writer_pretty(&mut out, value)?;
-    writeln!(out)?;
-    Ok(())
+    out.write_all(bytes).and_then(|()| out.flush()).map_err(|error| {
+        if error.kind() == ErrorKind::BrokenPipe {
+            return Unread.into();
+        }
+        Told::failed(
+            format!("what was to be said could not be written to standard output: {error}"),
+            "df -h names the disks that are full; what the command does is done",
+        )
+    })
+}
+
+/// Says something on standard error, where anybody listens.
+pub(crate) fn note(text: impl Display) {
+    // There is nobody left who could be told that nobody listens.
+    let _ = std::io::stderr().write_all(format!("{text}\n").as_bytes());
+}
+
+/// Nobody reads standard output any more; the command ends without a word.
+#[derive(Debug)]
+pub(crate) struct Unread;
+
+impl fmt::Display for Unread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("nobody reads what is printed")
+    }
+}
+
+impl std::error::Error for Unread {}
+
+/// Prints a table, without the blanks that would fill up its lines.
+pub(crate) fn rows(table: &Table) -> Result<()> {
+    line(table.trim_fmt())
+}
+
+/// Prints names with what they have, a line each: the names as wide as the widest, the rest as long as it is.
+pub(crate) fn facts(facts: &[(String, String)]) -> Result<()> {
+    let width = facts.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let lines: Vec<_> = facts
+        .iter()
+        .map(|(name, value)| format!(" {name:width$}  {value}"))
+        .collect();
+    line(lines.join("\n"))
 }
 
 /// Returns an empty table with these headings.
@@ -28,6 +84,8 @@ pub(crate) fn log_to_stderr() {
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        // Else a log on a full disk would be complained of on the same disk, with a panic.
+        .log_internal_errors(false)
         .try_init();
 }
 

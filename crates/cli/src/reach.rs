@@ -3,6 +3,8 @@
 use crate::clock::{MachineClock, random};
 use crate::error::Told;
 use crate::home;
+use crate::mounts;
+use crate::waiting::Waiting;
 use anyhow::{Context, Result};
 use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
@@ -270,9 +272,56 @@ pub(crate) fn who(purpose: String, hosted: bool) -> Who {
     }
 }
 
+/// A drive that a command uses which is done soon; who is waited for is told meanwhile.
+pub(crate) struct Used {
+    reached: Reached,
+    _waiting: Waiting,
+}
+
+impl Used {
+    /// Returns what answers the calls.
+    pub(crate) fn owner(&self) -> AnyOwner {
+        self.reached.owner()
+    }
+
+    /// Lets the drive go.
+    pub(crate) fn close(self) -> Result<()> {
+        self.reached.close()
+    }
+}
+
 /// Gets at a drive for a command that is done soon.
-pub(crate) fn drive_for(place: &Place, name: &DriveName, command: &str) -> Result<Reached> {
-    drive(place, name, who(format!("tenure {command}"), false))
+pub(crate) fn drive_for(place: &Place, name: &DriveName, command: &str) -> Result<Used> {
+    let (told_place, told_name) = (place.clone(), name.clone());
+    let waiting = Waiting::begin(move || whom(&told_place, &told_name));
+    let reached = drive(place, name, who(format!("tenure {command}"), false))?;
+    Ok(Used {
+        reached,
+        _waiting: waiting,
+    })
+}
+
+/// Says who has a drive and how that process is; asks nobody but the bucket.
+pub(crate) fn whom(place: &Place, name: &DriveName) -> String {
+    if let Some(server) = &place.server {
+        return format!(
+            "the server at unix:{} (ps -o pid,stat,args -C tenure shows who is stopped: T)",
+            server.display()
+        );
+    }
+    let holder = place
+        .open()
+        .ok()
+        .and_then(|bucket| tenure_server::holder(bucket.as_ref(), name).ok().flatten());
+    match holder {
+        Some(holder) if holder.host != home::host() => {
+            format!("{name}, which process {} on {} has", holder.pid, holder.host)
+        }
+        Some(holder) if holder.pid != std::process::id() => {
+            format!("{name}; {}", mounts::how_it_is(holder.pid))
+        }
+        Some(_) | None => format!("{name}: its bucket is being read"),
+    }
 }
 
 /// Makes a drive; its first branch is `main`, its root belongs to whoever makes it.

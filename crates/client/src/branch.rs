@@ -203,6 +203,11 @@ impl Branch {
         self.inner.state.read().broken.clone()
     }
 
+    /// Returns why what is not durable waits for the bucket, if it does.
+    pub fn trouble(&self) -> Option<Error> {
+        self.inner.waiting.reason()
+    }
+
     /// Makes everything durable, gives the branch back and ends the session.
     pub fn close(&self) -> Result<(), Error> {
         let inner = &self.inner;

@@ -103,8 +103,8 @@ struct Wants {
     settle: bool,
     stopped: bool,
     in_flight: InFlight,
-    /// Whether the last thing that was shipped has to be shipped again: it is said once.
-    fails: bool,
+    /// Why the last thing that was shipped has to be shipped again: it is said once.
+    fails: Option<Error>,
     trouble: Option<Error>,
 }
 
@@ -162,6 +162,12 @@ impl Waiting {
 
     pub(crate) fn trouble(&self) -> Option<Error> {
         self.wants.lock().trouble.clone()
+    }
+
+    /// Returns why what is not durable waits, if it does: said by the settler or by the shipper.
+    pub(crate) fn reason(&self) -> Option<Error> {
+        let wants = self.wants.lock();
+        wants.fails.as_ref().or(wants.trouble.as_ref()).cloned()
     }
 
     pub(crate) fn set_trouble(&self, trouble: Option<Error>) {
@@ -298,7 +304,7 @@ impl Inner {
             .and_then(|()| self.settle_for(&waiters))
             .and_then(|()| self.ship());
         match &synced {
-            Ok(()) => self.waiting.wants.lock().fails = false,
+            Ok(()) => self.waiting.wants.lock().fails = None,
             Err(error) => self.note_failure(error),
         }
         for waiter in waiters {
@@ -422,7 +428,7 @@ impl Inner {
         match error {
             error if is_not_done(error) || is_accepted(error) => {
                 // They are tried again with the next look, or when somebody syncs.
-                if !std::mem::replace(&mut self.waiting.wants.lock().fails, true) {
+                if self.waiting.wants.lock().fails.replace(error.clone()).is_none() {
                     tracing::warn!(%error, "changes wait for the bucket");
                 }
                 self.waiting.changed();

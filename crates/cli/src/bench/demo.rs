@@ -22,6 +22,7 @@ use super::progress::Progress;
 use super::side::Program;
 use super::workload::agent;
 use super::{Places, interrupt};
+use crate::output;
 
 const DRIVE: &str = "demo";
 const ATTEMPTS: [&str; 3] = ["attempt-1", "attempt-2", "attempt-3"];
@@ -77,7 +78,7 @@ pub(crate) fn run_story(args: &DemoArgs) -> Result<()> {
     story.fork(&second)?;
     story.stay_idle(&second)?;
     second.unmount_all()?;
-    story.finish(args.json);
+    story.finish(args.json)?;
     Ok(())
 }
 
@@ -321,13 +322,15 @@ impl Story<'_> {
         Ok(())
     }
 
-    fn finish(&self, json: bool) {
+    fn finish(&self, json: bool) -> Result<()> {
         if json {
             let rows = self.rows.iter().map(
                 |row| serde_json::json!({ "step": row.step, "tenure_s": row.drive, "baseline_s": row.disk }),
             );
-            println!("{:#}", serde_json::json!({ "steps": rows.collect::<Vec<_>>() }));
-            return;
+            return output::line(format_args!(
+                "{:#}",
+                serde_json::json!({ "steps": rows.collect::<Vec<_>>() })
+            ));
         }
         let mut table = Table::new();
         table
@@ -342,7 +345,9 @@ impl Story<'_> {
                 .map_or_else(String::new, |(a, b)| format!("{:.2}", a / b));
             table.add_row([row.step.to_owned(), told(row.drive), told(row.disk), ratio]);
         }
-        println!("\n{table}\nOne run of each; `tenure bench day` repeats and bounds them.");
+        output::line(format_args!(
+            "\n{table}\nOne run of each; `tenure bench day` repeats and bounds them."
+        ))
     }
 }
 

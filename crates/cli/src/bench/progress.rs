@@ -5,6 +5,8 @@ use std::io::IsTerminal;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::output;
+
 /// Where progress is shown.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Progress {
@@ -27,7 +29,7 @@ impl Progress {
 
     /// Says something that stays on the screen.
     pub(crate) fn say(self, line: &str) {
-        eprintln!("{line}");
+        output::note(line);
     }
 
     /// Begins a step of unknown length.
@@ -63,7 +65,7 @@ impl Step {
     pub(crate) fn now(&self, what: String) {
         match &self.bar {
             Some(bar) => bar.set_message(what),
-            None => eprintln!("  {what}"),
+            None => output::note(format_args!("  {what}")),
         }
     }
 

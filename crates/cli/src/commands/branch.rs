@@ -40,8 +40,7 @@ pub(crate) fn run(command: &Command) -> Result<()> {
             let reached = reach::drive_for(place, drive, "branch")?;
             reached.owner().delete_branch(name)?;
             reached.close()?;
-            println!("{drive}@{name} is deleted");
-            Ok(())
+            output::line(format_args!("{drive}@{name} is deleted"))
         }
     }
 }
@@ -83,6 +82,5 @@ fn list(drive: &DriveName, place: &Place, json: bool) -> Result<()> {
             line.holder.clone().unwrap_or_default(),
         ]);
     }
-    println!("{table}");
-    Ok(())
+    output::rows(&table)
 }

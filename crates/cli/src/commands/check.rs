@@ -35,18 +35,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             &serde_json::json!({ "drive": args.drive.as_str(), "deep": args.deep, "faults": faults }),
         )?;
     } else {
-        faults.iter().for_each(|fault| println!("{fault}"));
+        faults.iter().try_for_each(output::line)?;
     }
     match faults.len() {
         0 if args.json => Ok(()),
-        0 => {
-            println!(
-                "{} is whole{}",
-                args.drive,
-                if args.deep { ", to the last byte" } else { "" }
-            );
-            Ok(())
-        }
+        0 => output::line(format_args!(
+            "{} is whole{}",
+            args.drive,
+            if args.deep { ", to the last byte" } else { "" }
+        )),
         count => Err(Told::failed(
             format!("{count} things are wrong in {}", args.drive),
             "everything that is not named above works; keep a copy of the bucket before anything is changed",

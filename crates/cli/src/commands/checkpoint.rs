@@ -37,9 +37,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             "drive": args.from.drive.as_str(), "branch": branch.as_str(), "checkpoint": args.name.as_str(),
         }));
     }
-    println!(
+    output::line(format_args!(
         "{}@{} is what {branch} was just now, as far as it was synced",
         args.from.drive, args.name
-    );
-    Ok(())
+    ))
 }

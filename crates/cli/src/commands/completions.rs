@@ -1,5 +1,8 @@
 //! `tenure completions`: completions for a shell.
 
+use crate::output;
+use anyhow::Result;
+
 /// Print completions for a shell
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  tenure completions bash > /etc/bash_completion.d/tenure")]
@@ -9,6 +12,8 @@ pub(crate) struct Args {
 }
 
 /// Prints them.
-pub(crate) fn run(args: &Args, command: &mut clap::Command) {
-    clap_complete::generate(args.shell, command, "tenure", &mut std::io::stdout());
+pub(crate) fn run(args: &Args, command: &mut clap::Command) -> Result<()> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, command, "tenure", &mut script);
+    output::raw(&script)
 }

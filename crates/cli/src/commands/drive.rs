@@ -25,7 +25,7 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Show a drive: its branches, its epoch, its requests
+    /// Show a drive: its epoch, its tier, its journal, how many branches and checkpoints, and who owns it
     Show {
         /// The drive
         #[arg(value_parser = DriveName::parse)]
@@ -54,8 +54,9 @@ pub(crate) fn run(command: &Command) -> Result<()> {
     match command {
         Command::Create { drive, place } => {
             reach::create(place.create()?, drive, reach::options(None))?.close()?;
-            println!("made the drive {drive}; `tenure mount {drive} DIR` mounts it");
-            Ok(())
+            output::line(format_args!(
+                "made the drive {drive}; `tenure mount {drive} DIR` mounts it"
+            ))
         }
         Command::List { place, json } => list(place, *json),
         Command::Show { drive, place, json } => show(drive, place, *json),
@@ -69,8 +70,7 @@ fn list(place: &Place, json: bool) -> Result<()> {
     if json {
         return output::json(&drives.iter().map(DriveName::as_str).collect::<Vec<_>>());
     }
-    drives.iter().for_each(|drive| println!("{drive}"));
-    Ok(())
+    drives.iter().try_for_each(output::line)
 }
 
 fn show(drive: &DriveName, place: &Place, json: bool) -> Result<()> {
@@ -91,15 +91,15 @@ fn show(drive: &DriveName, place: &Place, json: bool) -> Result<()> {
     if json {
         return output::json(&shown);
     }
-    let mut table = output::table(["", ""]);
-    for (name, value) in shown.as_object().into_iter().flatten() {
-        table.add_row([
-            name.replace('_', " "),
-            value.as_str().map_or_else(|| value.to_string(), str::to_owned),
-        ]);
-    }
-    println!("{table}");
-    Ok(())
+    let said = |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let facts: Vec<_> = shown
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter(|(_, value)| !value.is_null())
+        .map(|(name, value)| (name.replace('_', " "), said(value)))
+        .collect();
+    output::facts(&facts)
 }
 
 fn delete(drive: &DriveName, yes: bool, place: &Place) -> Result<()> {
@@ -115,6 +115,5 @@ fn delete(drive: &DriveName, yes: bool, place: &Place) -> Result<()> {
         drive,
         &format!("process {} that deletes it", std::process::id()),
     )?;
-    println!("deleted the drive {drive}");
-    Ok(())
+    output::line(format_args!("deleted the drive {drive}"))
 }

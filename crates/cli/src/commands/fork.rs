@@ -41,9 +41,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             "drive": args.from.drive.as_str(), "branch": args.name.as_str(), "from": from,
         }));
     }
-    println!(
+    output::line(format_args!(
         "{0}@{1} is a fork of {from}; `tenure mount {0}@{1} DIR` mounts it",
         args.from.drive, args.name
-    );
-    Ok(())
+    ))
 }

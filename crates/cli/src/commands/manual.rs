@@ -1,8 +1,10 @@
 //! `tenure manual`: man pages, made from the help.
 
+use crate::output;
 use anyhow::{Context, Result};
-use std::io::Write;
-use std::path::PathBuf;
+use clap_mangen::Man;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
 
 /// Print the man page, or write one for each command
 #[derive(Debug, clap::Args)]
@@ -16,16 +18,48 @@ pub(crate) struct Args {
 }
 
 /// Prints or writes them.
-pub(crate) fn run(args: &Args, command: &clap::Command) -> Result<()> {
+pub(crate) fn run(args: &Args, command: clap::Command) -> Result<()> {
+    // Without a page for `help`; each command is then called by its whole name.
+    let mut command = command.disable_help_subcommand(true);
+    command.build();
     match &args.into {
-        Some(folder) => clap_mangen::generate_to(command.clone(), folder)
-            .with_context(|| format!("cannot write man pages into {}", folder.display())),
-        None => {
-            let mut page = Vec::new();
-            clap_mangen::Man::new(command.clone()).render(&mut page)?;
-            std::io::stdout()
-                .write_all(&page)
-                .context("cannot print the man page")
-        }
+        Some(folder) => write(&command, folder),
+        None => output::raw(&page(&command)?),
     }
+}
+
+fn write(command: &clap::Command, folder: &Path) -> Result<()> {
+    command
+        .get_subcommands()
+        .filter(|command| !command.is_hide_set())
+        .try_for_each(|command| write(command, folder))?;
+    let path = folder.join(Man::new(command.clone()).get_filename());
+    std::fs::write(&path, page(command)?).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Returns a command's page; what stands behind its help becomes sections, examples as they were typed.
+fn page(command: &clap::Command) -> Result<Vec<u8>> {
+    let behind = command.get_after_help().map(ToString::to_string);
+    let mut page = Vec::new();
+    Man::new(command.clone().after_help(None::<&str>)).render(&mut page)?;
+    for part in behind.iter().flat_map(|text| text.split("\n\n")) {
+        page.extend_from_slice(section(part).as_bytes());
+    }
+    Ok(page)
+}
+
+fn section(part: &str) -> String {
+    let (heading, text) = match part.split_once('\n') {
+        Some((_, examples)) => ("EXAMPLES", examples),
+        None => part
+            .strip_prefix("Exit codes: ")
+            .map_or(("NOTES", part), |codes| ("EXIT STATUS", codes)),
+    };
+    // Lines stay as they are; `\&` keeps a dot at the beginning from being a command.
+    let mut section = format!(".SH {heading}\n.nf\n");
+    for line in text.lines() {
+        let line = line.replace('\\', "\\\\").replace('-', "\\-");
+        writeln!(section, "\\&{line}").expect("a text takes all");
+    }
+    section + ".fi\n"
 }

@@ -6,7 +6,9 @@ mod witness;
 
 use crate::error::Told;
 use crate::home;
-use crate::reach::Place;
+use crate::output;
+use crate::reach::{self, Place};
+use crate::waiting::Waiting;
 use anyhow::{Context, Result, bail};
 use std::ffi::OsString;
 use std::fs::File;
@@ -108,6 +110,23 @@ impl Args {
     }
 }
 
+/// A command line from `mount` on.
+#[derive(Debug, clap::Parser)]
+#[command(disable_help_flag = true)]
+struct Line {
+    #[command(flatten)]
+    args: Args,
+}
+
+/// Returns the directory that a process serves which was started with these arguments.
+pub(crate) fn served_by(arguments: impl IntoIterator<Item = OsString>) -> Option<PathBuf> {
+    let mut arguments = arguments.into_iter().peekable();
+    arguments.next_if(|first| first == "mount").as_ref()?;
+    let line = [OsString::from("mount")].into_iter().chain(arguments);
+    let args = <Line as clap::Parser>::try_parse_from(line).ok()?.args;
+    (args.daemon || args.foreground).then_some(args.dir)
+}
+
 /// Mounts.
 pub(crate) fn run(args: Args) -> Result<()> {
     if args.daemon {
@@ -115,8 +134,9 @@ pub(crate) fn run(args: Args) -> Result<()> {
     }
     if args.foreground {
         return served::serve(&args, |served| {
-            println!("mounted {served}; Ctrl-C makes everything durable and ends it");
-            Ok(())
+            output::line(format_args!(
+                "mounted {served}; Ctrl-C makes everything durable and ends it"
+            ))
         });
     }
     start(&args)
@@ -131,6 +151,7 @@ fn start(args: &Args) -> Result<()> {
     let errors = File::create(&log).with_context(|| format!("cannot write the log {}", log.display()))?;
     let mut arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     arguments.push("--daemon".into());
+    daemon::keep_files_back()?;
     let mut daemon = Command::new(std::env::current_exe().context("cannot find this program's file")?)
         .args(arguments)
         // Memory that staged bytes have used is used again at once: giving it back in between costs more than a write.
@@ -141,14 +162,15 @@ fn start(args: &Args) -> Result<()> {
         .process_group(0)
         .spawn()
         .context("cannot start the process that serves the mount")?;
+    let (place, drive) = (args.place.clone(), args.what.drive.clone());
+    let _waiting = Waiting::begin(move || reach::whom(&place, &drive));
     let mut said = String::new();
     let mut output = daemon.stdout.take().expect("its output is a pipe");
     output
         .read_to_string(&mut said)
         .context("cannot hear from the process that serves the mount")?;
     if said.trim_end().ends_with(READY) {
-        print!("{}", said.trim_end().trim_end_matches(READY));
-        return Ok(());
+        return output::raw(said.trim_end().trim_end_matches(READY).as_bytes());
     }
     let status = daemon.wait()?;
     if said.is_empty() {

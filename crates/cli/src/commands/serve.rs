@@ -1,6 +1,7 @@
 //! `tenure serve`: owns the drives of a bucket for other processes of this machine.
 
 use crate::error::Told;
+use crate::output;
 use crate::reach::{self, Place};
 use anyhow::{Context, Result};
 use parking_lot::Mutex;
@@ -49,11 +50,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Arc::clone(&drives) as Arc<dyn Host<Branch>>,
         Limits::default(),
     )?;
-    println!(
+    output::line(format_args!(
         "serving the drives of {} at unix:{}",
         drives.bucket.describe(),
         args.listen.display()
-    );
+    ))?;
     signals.forever().next();
     service.stop();
     for (name, drive) in std::mem::take(&mut *drives.open.lock()) {
@@ -62,8 +63,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             .with_context(|| format!("the drive {name} could not be closed; what was synced is safe"))?;
     }
     let _ = std::fs::remove_file(&args.listen);
-    println!("every drive is closed");
-    Ok(())
+    output::line("every drive is closed")
 }
 
 /// The drives of a bucket, opened when they are first asked for.

@@ -1,11 +1,16 @@
 //! `tenure status`: how a mount is, as it says itself in `.tenure/status`.
 
+use crate::clock::MachineClock;
 use crate::error::Told;
+use crate::mounts::{self, Process};
 use crate::output;
+use crate::waiting::{PATIENCE, Waiting};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
+use tenure_model::Clock;
 
 /// Where a mount says how it is.
 const INSIDE: &str = ".tenure/status";
@@ -33,7 +38,11 @@ pub(crate) struct Status {
     /// The branch or checkpoint.
     pub(crate) branch: String,
     /// The directory that it is mounted on.
+    #[serde(serialize_with = "lossily")]
     pub(crate) dir: PathBuf,
+    /// The same with escapes, where it is not UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) dir_escaped: Option<String>,
     /// Whether nothing can be changed.
     pub(crate) read_only: bool,
     /// The process that serves it.
@@ -118,82 +127,150 @@ fn refused(dir: &Path, error: &std::io::Error) -> anyhow::Error {
 
 /// Shows one mount, or all of them.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    if let Some(dir) = &args.dir {
-        let mounted = Mounted::at(dir)?;
-        if args.json {
-            return output::json(&mounted.status);
-        }
-        show(&mounted.status);
-        return Ok(());
+    let Some(dir) = &args.dir else {
+        return all(args.json);
+    };
+    if let Some(process) = mounts::process(dir).filter(|process| process.is_stopped) {
+        return Err(Told::failed(
+            format!(
+                "{} does not answer; process {} is stopped",
+                dir.display(),
+                process.pid
+            ),
+            format!("kill -CONT {}", process.pid),
+        ));
     }
-    let all: Vec<_> = mounts()?
-        .iter()
-        .filter_map(|dir| Mounted::at(dir).ok())
-        .map(|mounted| mounted.status)
-        .collect();
+    let waiting = Waiting::for_mount(dir);
+    let mounted = Mounted::at(dir)?;
+    drop(waiting);
     if args.json {
-        return output::json(&all);
+        return output::json(&mounted.status);
     }
-    if all.is_empty() {
-        println!("nothing is mounted; `tenure mount DRIVE DIR --create` makes a drive and mounts it");
-        return Ok(());
+    show(&mounted.status)
+}
+
+/// What one of all mounts has answered.
+enum Answer {
+    /// How it is.
+    Status(Box<Status>),
+    /// Nothing yet; the process that serves it, where that is known.
+    Silent(Option<Process>),
+}
+
+fn all(json: bool) -> Result<()> {
+    let answers = ask(mounts::all()?);
+    if json {
+        let values: Result<Vec<_>, _> = answers.iter().map(|(dir, answer)| as_json(dir, answer)).collect();
+        return output::json(&values?);
+    }
+    if answers.is_empty() {
+        return output::line(
+            "nothing is mounted; `tenure mount DRIVE DIR --create` makes a drive and mounts it",
+        );
     }
     let mut table = output::table(["DIR", "DRIVE", "BRANCH", "TIER", "UNSYNCED", "PID"]);
-    for status in &all {
-        let unsynced = format!(
-            "{} changes, {}",
-            status.unsynced.ops,
-            output::bytes(status.unsynced.bytes)
-        );
-        table.add_row([
-            status.dir.display().to_string(),
-            status.drive.clone(),
-            status.branch.clone(),
-            status.tier.clone(),
-            unsynced,
-            status.pid.to_string(),
-        ]);
-    }
-    println!("{table}");
-    Ok(())
-}
-
-/// Returns the directories on which drives are mounted, as the kernel lists them (proc_pid_mountinfo(5)).
-fn mounts() -> Result<Vec<PathBuf>> {
-    let text = std::fs::read_to_string("/proc/self/mountinfo").context("cannot read the list of mounts")?;
-    Ok(text.lines().filter_map(mount_of_a_drive).collect())
-}
-
-fn mount_of_a_drive(line: &str) -> Option<PathBuf> {
-    let (place, kind) = line.split_once(" - ")?;
-    let is_ours = kind.starts_with("fuse.tenure ");
-    is_ours.then(|| unescape(place.split(' ').nth(4).unwrap_or_default()))
-}
-
-/// Undoes the octal escapes of a path in mountinfo.
-fn unescape(text: &str) -> PathBuf {
-    use std::os::unix::ffi::OsStringExt;
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, behind)) = rest.split_first() {
-        let octal = (*first == b'\\').then(|| behind.get(..3)).flatten();
-        let value = octal.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
-        match value {
-            Some(value) => {
-                bytes.push(value);
-                rest = &behind[3..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = behind;
-            }
+    for (dir, answer) in &answers {
+        if let Answer::Status(status) = answer {
+            table.add_row(row(dir, status));
         }
     }
-    PathBuf::from(std::ffi::OsString::from_vec(bytes))
+    if !table.is_empty() {
+        output::rows(&table)?;
+    }
+    answers
+        .iter()
+        .filter_map(|(dir, answer)| match answer {
+            Answer::Status(_) => None,
+            Answer::Silent(process) => Some((dir, process)),
+        })
+        .try_for_each(|(dir, process)| output::line(format_args!("{}: {}", dir.display(), silent(*process))))
 }
 
-fn show(status: &Status) {
-    let mut table = output::table(["", ""]);
+/// Asks all mounts side by side; who has not answered after a while is silent. Dead mounts are left out.
+fn ask(dirs: Vec<PathBuf>) -> Vec<(PathBuf, Answer)> {
+    let (say, hear) = channel();
+    let mut answers = BTreeMap::new();
+    for dir in dirs {
+        let process = mounts::process(&dir);
+        answers.insert(dir.clone(), Answer::Silent(process));
+        // A stopped process is not asked: Linux may hold who asks it until it goes on.
+        if process.is_some_and(|process| process.is_stopped) {
+            continue;
+        }
+        let say = say.clone();
+        let ask = move || drop(say.send((dir.clone(), Mounted::at(&dir))));
+        // Without a thread for it the mount is silent.
+        let _ = std::thread::Builder::new().name("asking".into()).spawn(ask);
+    }
+    drop(say);
+    let begun = MachineClock.elapsed();
+    loop {
+        let left = PATIENCE.saturating_sub(MachineClock.elapsed().saturating_sub(begun));
+        match hear.recv_timeout(left) {
+            Ok((dir, Ok(mounted))) => {
+                answers.insert(dir, Answer::Status(Box::new(mounted.status)));
+            }
+            Ok((dir, Err(_))) => drop(answers.remove(&dir)),
+            Err(_) => return answers.into_iter().collect(),
+        }
+    }
+}
+
+fn silent(process: Option<Process>) -> String {
+    match process {
+        Some(Process {
+            pid,
+            is_stopped: true,
+        }) => format!("does not answer; process {pid} is stopped (kill -CONT {pid} lets it go on)"),
+        Some(Process { pid, .. }) => format!(
+            "does not answer; process {pid} runs, and may wait for its server or its disk \
+             (ps -o pid,stat,args -C tenure shows who is stopped: T)"
+        ),
+        None => "does not answer; its process is not known (ps -o pid,stat,args -C tenure shows who is stopped: T)"
+            .to_owned(),
+    }
+}
+
+fn as_json(dir: &Path, answer: &Answer) -> serde_json::Result<serde_json::Value> {
+    match answer {
+        Answer::Status(status) => serde_json::to_value(status),
+        Answer::Silent(process) => Ok(serde_json::json!({
+            "dir": dir.to_string_lossy(),
+            "dir_escaped": escaped(dir),
+            "pid": process.map(|process| process.pid),
+            "trouble": silent(*process),
+        })),
+    }
+}
+
+fn row(dir: &Path, status: &Status) -> [String; 6] {
+    let unsynced = format!(
+        "{} changes, {}",
+        status.unsynced.ops,
+        output::bytes(status.unsynced.bytes)
+    );
+    [
+        dir.display().to_string(),
+        status.drive.clone(),
+        status.branch.clone(),
+        status.tier.clone(),
+        unsynced,
+        status.pid.to_string(),
+    ]
+}
+
+/// Returns a path that is not UTF-8 with its bytes beyond ASCII as `\\xNN`; JSON has no other way to say it.
+pub(crate) fn escaped(dir: &Path) -> Option<String> {
+    let is_text = dir.to_str().is_some();
+    (!is_text).then(|| dir.as_os_str().as_encoded_bytes().escape_ascii().to_string())
+}
+
+fn lossily<S: serde::Serializer>(dir: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&dir.to_string_lossy())
+}
+
+fn show(status: &Status) -> Result<()> {
+    let mut facts = Vec::new();
     let durable = match status.unsynced.ops + status.unsynced.bytes {
         0 => "everything is durable".to_owned(),
         _ => format!(
@@ -209,7 +286,7 @@ fn show(status: &Status) {
         "exclusive"
     };
     let mut row = |name: &str, value: String| {
-        table.add_row([name.to_owned(), value]);
+        facts.push((name.to_owned(), value));
     };
     row(
         "mount",
@@ -251,7 +328,7 @@ fn show(status: &Status) {
         .trouble
         .iter()
         .for_each(|trouble| row("trouble", trouble.clone()));
-    println!("{table}");
+    output::facts(&facts)
 }
 
 fn named(status: &Status) -> String {
@@ -266,16 +343,4 @@ fn counts(counts: &BTreeMap<String, u64>) -> String {
         .map(|(kind, count)| format!("{kind} {count}"))
         .collect();
     format!("{total} requests: {}", kinds.join(", "))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_mount_of_a_drive_is_found_whatever_its_path_holds() {
-        let line = r"73 30 0:45 / /tmp/a\040b\012c rw,relatime shared:1 - fuse.tenure work rw,user_id=0";
-        assert_eq!(mount_of_a_drive(line), Some(PathBuf::from("/tmp/a b\nc")));
-        assert_eq!(mount_of_a_drive("73 30 0:45 / /tmp rw - tmpfs tmpfs rw"), None);
-    }
 }

@@ -2,6 +2,8 @@
 
 use crate::commands::status::Mounted;
 use crate::error::Told;
+use crate::output;
+use crate::waiting::Waiting;
 use anyhow::{Context, Result};
 use std::fs::File;
 use std::path::PathBuf;
@@ -16,14 +18,14 @@ pub(crate) struct Args {
 
 /// Syncs and says what that means.
 pub(crate) fn run(args: &Args) -> Result<()> {
+    let _waiting = Waiting::for_mount(&args.dir);
     let mounted = Mounted::at(&args.dir)?;
     sync(&args.dir)?;
-    println!(
+    output::line(format_args!(
         "everything in {} is durable ({} tier)",
         args.dir.display(),
         mounted.status.tier
-    );
-    Ok(())
+    ))
 }
 
 /// Makes everything in a mount durable: an fsync of any directory covers all of its branch's names, and one of the

@@ -3,10 +3,13 @@
 use crate::commands::status::{Mounted, Status};
 use crate::commands::sync;
 use crate::error::Told;
+use crate::mounts;
 use crate::output;
+use crate::waiting::Waiting;
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,6 +19,8 @@ use tenure_mount::kernel::{Unmount, unmount};
 const TICK: Duration = Duration::from_millis(100);
 /// The longest that the serving process may take to fold and end after the mount is gone, in ticks.
 const END_TICKS_MAX: u32 = 3000;
+/// How long the process of a detached mount may take before it is left to the background, in ticks.
+const DETACHED_TICKS: u32 = 10;
 
 /// Make everything in a mount durable and take the mount away
 #[derive(Debug, clap::Args)]
@@ -23,14 +28,17 @@ const END_TICKS_MAX: u32 = 3000;
 pub(crate) struct Args {
     /// The mounted directory
     dir: PathBuf,
-    /// Take the mount away although files in it are open; they answer no more once its process has ended
+    /// Take the mount away although files in it are open, and return: its process goes on in the background until the last
+    /// of them is closed and everything is durable
     #[arg(long)]
     detach: bool,
 }
 
 /// Unmounts.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let dir = &args.dir;
+    // The kernel takes mounts away by their own paths only.
+    let dir = &mounts::resolved(&args.dir);
+    let waiting = Waiting::for_mount(dir);
     let mounted = match Mounted::at(dir) {
         Ok(mounted) => mounted,
         Err(error) => return clear_dead(dir, error),
@@ -52,15 +60,28 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         );
         Told::refused(format!("cannot unmount {}: {error}", dir.display()), hint)
     })?;
+    if args.detach
+        && process
+            .as_ref()
+            .is_some_and(|process| !ends_within(process, DETACHED_TICKS))
+    {
+        return output::line(format_args!(
+            "detached {}: what was written so far is durable ({} tier); process {} goes on in the background until the last \
+             user of the mount ends and what they still write is durable (tail --pid={2} -f /dev/null waits for that)",
+            dir.display(),
+            status.tier,
+            status.pid
+        ));
+    }
     if let Some(process) = process {
         wait_for_end(&process, status.pid)?;
     }
-    println!(
+    drop(waiting);
+    output::line(format_args!(
         "unmounted {}: everything is durable ({} tier)",
         dir.display(),
         status.tier
-    );
-    Ok(())
+    ))
 }
 
 /// Takes away a mount whose process has ended.
@@ -74,11 +95,10 @@ fn clear_dead(dir: &Path, error: anyhow::Error) -> Result<()> {
         return Err(error);
     }
     unmount(dir, Unmount::Detach).with_context(|| format!("cannot take {} away", dir.display()))?;
-    println!(
+    output::line(format_args!(
         "unmounted {}: its process had ended before; everything that was synced is in the drive",
         dir.display()
-    );
-    Ok(())
+    ))
 }
 
 fn sync_with_progress(dir: &Path, status: &Status) -> Result<()> {
@@ -111,19 +131,23 @@ fn sync_with_progress(dir: &Path, status: &Status) -> Result<()> {
     })
 }
 
-fn wait_for_end(process: &rustix::fd::OwnedFd, pid: u32) -> Result<()> {
-    let tick = Timespec {
-        tv_sec: 0,
-        tv_nsec: TICK.as_nanos() as i64,
-    };
-    for _ in 0..END_TICKS_MAX {
-        let mut fds = [PollFd::new(process, PollFlags::IN)];
-        if poll(&mut fds, Some(&tick)).unwrap_or(0) > 0 {
-            return Ok(());
-        }
+fn wait_for_end(process: &OwnedFd, pid: u32) -> Result<()> {
+    if ends_within(process, END_TICKS_MAX) {
+        return Ok(());
     }
     Err(Told::failed(
         format!("the mount is gone and durable, but its process {pid} has not ended yet"),
         "wait for it before the drive is used elsewhere",
     ))
+}
+
+fn ends_within(process: &OwnedFd, ticks: u32) -> bool {
+    let tick = Timespec {
+        tv_sec: 0,
+        tv_nsec: TICK.as_nanos() as i64,
+    };
+    (0..ticks).any(|_| {
+        let mut fds = [PollFd::new(process, PollFlags::IN)];
+        poll(&mut fds, Some(&tick)).unwrap_or(0) > 0
+    })
 }

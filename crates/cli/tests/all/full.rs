@@ -66,6 +66,11 @@ fn a_full_disk_is_told_and_over_when_there_is_room() {
         }
     };
     holds_all(&dir, &synced);
+    let status = home.status(&dir);
+    assert!(
+        status["trouble"].to_string().contains("space"),
+        "why it waits is told: {status}"
+    );
     fs::remove_file(dir.join("before-0")).expect("deleting goes on");
     File::open(&dir)
         .and_then(|root| root.sync_all())

@@ -24,16 +24,21 @@ impl Home {
             println!("skipped: mounting takes root and /dev/fuse");
             return None;
         }
-        Some(Home {
+        Some(Home::unmounted())
+    }
+
+    /// Returns an empty home in which nothing is mounted.
+    pub(crate) fn unmounted() -> Self {
+        Home {
             folder: tempfile::tempdir().expect("a scratch folder"),
-        })
+        }
     }
 
     pub(crate) fn tenure(&self, arguments: &[&str]) -> Output {
         self.command(arguments).output().expect("the program starts")
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let at = |name: &str| self.folder.path().join(name);
         let mut command = Command::new(env!("CARGO_BIN_EXE_tenure"));
         command

@@ -3,8 +3,10 @@
 use super::{Args, READY, served};
 use crate::error;
 use anyhow::{Context, Result};
+use rustix::io::FdFlags;
 use std::fs::File;
 use std::io::Write;
+use std::os::fd::{BorrowedFd, RawFd};
 
 /// Serves the mount; whoever started this process hears on its standard output how the start went.
 pub(super) fn run(args: &Args) -> Result<()> {
@@ -22,6 +24,28 @@ pub(super) fn run(args: &Args) -> Result<()> {
         }
         ended => ended,
     }
+}
+
+/// Sees to it that the process that stays gets none of the files that whoever runs this command has open: a lock of theirs
+/// would be held, and a pipe of theirs not end, as long as the mount is there.
+pub(super) fn keep_files_back() -> Result<()> {
+    let open =
+        std::fs::read_dir("/proc/self/fd").context("cannot see which files are open: is /proc mounted?")?;
+    let numbers = open
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse::<RawFd>().ok())
+        .filter(|number| *number > 2);
+    for number in numbers {
+        #[expect(
+            unsafe_code,
+            reason = "files that were inherited have no owner in this process"
+        )]
+        // SAFETY: only a flag is set, for the time of one call; where the number names no file, the call fails and that is all.
+        let file = unsafe { BorrowedFd::borrow_raw(number) };
+        // The one that lists them is closed by now, and has the flag anyway.
+        let _ = rustix::io::fcntl_setfd(file, FdFlags::CLOEXEC);
+    }
+    Ok(())
 }
 
 /// Says something to whoever waits, and closes standard output so that the wait ends.

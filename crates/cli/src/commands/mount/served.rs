@@ -3,8 +3,9 @@
 use super::Args;
 use super::witness::Note;
 use crate::clock::MachineClock;
-use crate::commands::status::{Status, Unsynced};
+use crate::commands::status::{Status, Unsynced, escaped};
 use crate::error::Told;
+use crate::output;
 use crate::reach::{self, Hosting, MAIN, Reached};
 use anyhow::{Context, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -96,7 +97,7 @@ fn mount_and_wait(
     opened
         .notices
         .iter()
-        .for_each(|notice| eprintln!("note: {notice}"));
+        .for_each(|notice| output::note(format_args!("note: {notice}")));
     let parts = (Arc::clone(&clock), witness);
     let branch = Arc::new(Branch::hold(
         Arc::clone(&owner),
@@ -181,6 +182,12 @@ fn purpose(dir: &Path) -> String {
     format!("mount at {}", dir.display())
 }
 
+/// Says why what is not durable waits, where this mount knows it before the owner does.
+fn waits(branch: &Branch) -> Option<String> {
+    let trouble = branch.trouble()?;
+    Some(format!("what is not durable waits: {trouble}"))
+}
+
 /// What a mount says of itself that does not change.
 struct About {
     drive: String,
@@ -211,7 +218,7 @@ impl About {
         let of_owner = owner.status();
         let trouble = match (&of_owner, branch.broken()) {
             (_, Some(error)) if !self.read_only => Some(error.to_string()),
-            (Ok(status), _) => status.trouble.clone(),
+            (Ok(status), _) => status.trouble.clone().or_else(|| waits(branch)),
             (Err(error), _) => Some(error.to_string()),
         };
         let of_owner = of_owner.ok();
@@ -220,6 +227,7 @@ impl About {
             drive: self.drive.clone(),
             branch: self.branch.clone(),
             dir: self.dir.clone(),
+            dir_escaped: escaped(&self.dir),
             read_only: self.read_only,
             pid: std::process::id(),
             owner_pid: of_owner.as_ref().map(|status| status.pid),

@@ -1,0 +1,132 @@
+//! The mounts of drives on this machine as the kernel lists them, and the processes that serve them.
+//!
+//! Invariant: no mount is asked here, so nothing here waits, whatever has become of the process behind a mount.
+
+use crate::commands::mount;
+use anyhow::{Context, Result};
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use std::ffi::OsString;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+/// A process that serves a mount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Process {
+    /// Its number.
+    pub(crate) pid: u32,
+    /// Whether a signal has stopped it.
+    pub(crate) is_stopped: bool,
+}
+
+/// Returns the directories on which drives are mounted (proc_pid_mountinfo(5)).
+pub(crate) fn all() -> Result<Vec<PathBuf>> {
+    let text = std::fs::read("/proc/self/mountinfo").context("cannot read the list of mounts")?;
+    Ok(text.split(|&byte| byte == b'\n').filter_map(of_a_drive).collect())
+}
+
+/// Returns a directory by its path without symbolic links, or as it is where there is none.
+pub(crate) fn resolved(dir: &Path) -> PathBuf {
+    // An O_PATH file is opened without a word to the process behind the mount.
+    openat(CWD, dir, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+        .ok()
+        .and_then(|fd| std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).ok())
+        .unwrap_or_else(|| std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned()))
+}
+
+/// Finds the process that serves the mount at `dir`, without asking the mount.
+pub(crate) fn process(dir: &Path) -> Option<Process> {
+    let dir = resolved(dir);
+    let processes = std::fs::read_dir("/proc").ok()?;
+    processes.flatten().find_map(|entry| {
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        let serves = serves(pid).is_some_and(|served| resolved(&served) == dir);
+        serves.then(|| Process {
+            pid,
+            is_stopped: is_stopped(pid),
+        })
+    })
+}
+
+/// Tells whether a signal has stopped a process of this machine.
+pub(crate) fn is_stopped(pid: u32) -> bool {
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
+    state(&stat).is_some_and(|state| matches!(state, b'T' | b't'))
+}
+
+/// Says how a process is that somebody waits for, and what helps.
+pub(crate) fn how_it_is(pid: u32) -> String {
+    if is_stopped(pid) {
+        format!("process {pid} is stopped: kill -CONT {pid}")
+    } else if Path::new(&format!("/proc/{pid}")).exists() {
+        format!("process {pid} runs; it may wait for its server or its disk: ps -o pid,stat,wchan,args {pid}")
+    } else {
+        format!("process {pid} is not there")
+    }
+}
+
+/// Returns the state in a line of proc_pid_stat(5).
+fn state(stat: &[u8]) -> Option<u8> {
+    let end_of_name = stat.iter().rposition(|&byte| byte == b')')?;
+    stat.get(end_of_name + 2).copied()
+}
+
+/// Returns the directory that a process was started to serve.
+fn serves(pid: u32) -> Option<PathBuf> {
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let arguments = line.strip_suffix(b"\0")?.split(|&byte| byte == 0).skip(1);
+    let dir = mount::served_by(arguments.map(|argument| OsString::from_vec(argument.to_vec())))?;
+    // Of another user's process only root learns where it was started.
+    let started = std::fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
+    Some(started.join(dir))
+}
+
+fn of_a_drive(line: &[u8]) -> Option<PathBuf> {
+    let mut fields = line.split(|&byte| byte == b' ');
+    let point = fields.nth(4)?;
+    let kind = fields.skip_while(|field| *field != b"-").nth(1)?;
+    (kind == b"fuse.tenure").then(|| unescape(point))
+}
+
+/// Undoes the octal escapes of a path in mountinfo.
+fn unescape(text: &[u8]) -> PathBuf {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((first, behind)) = rest.split_first() {
+        let octal = (*first == b'\\').then(|| behind.get(..3)).flatten();
+        let value = octal.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
+        match value {
+            Some(value) => {
+                bytes.push(value);
+                rest = &behind[3..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = behind;
+            }
+        }
+    }
+    PathBuf::from(OsString::from_vec(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mount_of_a_drive_is_found_whatever_its_path_holds() {
+        let line =
+            b"73 30 0:45 / /tmp/a\\040b\\012c\xff rw,relatime shared:1 - fuse.tenure work rw,user_id=0";
+        let path = PathBuf::from(OsString::from_vec(b"/tmp/a b\nc\xff".to_vec()));
+        assert_eq!(of_a_drive(line), Some(path));
+        assert_eq!(of_a_drive(b"73 30 0:45 / /tmp rw - tmpfs tmpfs rw"), None);
+        assert_eq!(of_a_drive(b""), None);
+    }
+
+    #[test]
+    fn the_state_of_a_process_is_found_behind_any_name() {
+        assert_eq!(state(b"42 (a) T (b) S 1 42"), Some(b'S'));
+        assert_eq!(state(b"42 (tenure) T 1 42"), Some(b'T'));
+        assert_eq!(state(b""), None);
+    }
+}

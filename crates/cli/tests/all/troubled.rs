@@ -1,0 +1,170 @@
+//! What a person sees who asks about mounts in trouble, and mounts in unusual places.
+
+use crate::home::{Home, Stopped, text, until};
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::process::Command;
+
+/// All other mounts are listed, and the stopped one is named with what lets it go on, whichever way it hears the kernel.
+#[test]
+fn one_stopped_mount_does_not_hide_the_others() {
+    let Some(home) = Home::new() else { return };
+    let dir = home.mount("work", "m", &["--create"]);
+    let other = home.mount("other", "o", &["--create"]);
+    let pid = home.process(&dir);
+    let stopped = Stopped::new(pid);
+    let said = home.done(&["status"]);
+    assert!(said.contains(text(&other)), "{said}");
+    let number = pid.as_raw_nonzero();
+    assert!(
+        said.contains(&format!(
+            "{}: does not answer; process {number} is stopped (kill -CONT {number}",
+            text(&dir)
+        )),
+        "{said}"
+    );
+    assert!(home.done(&["status", "--json"]).contains("is stopped"));
+    let asked = home.tenure(&["status", text(&dir)]);
+    let said = String::from_utf8_lossy(&asked.stderr).into_owned();
+    assert_eq!(asked.status.code(), Some(3), "{said}");
+    assert!(said.contains(&format!("hint: kill -CONT {number}")), "{said}");
+    drop(stopped);
+    home.done(&["unmount", text(&dir)]);
+    home.done(&["unmount", text(&other)]);
+}
+
+/// Who waits for a process that is stopped is told so on standard error, and goes on with it.
+#[test]
+fn who_waits_long_is_told_for_whom() {
+    let Some(home) = Home::new() else { return };
+    let dir = home.mount("work", "m", &["--create"]);
+    home.done(&["fork", "work", "attempt"]);
+    let place = home.folder.path().join("attempt");
+    fs::create_dir(&place).expect("there is room");
+    for arguments in [
+        &["check", "work"][..],
+        &["mount", "work@attempt", text(&place)],
+        &["sync", text(&dir)],
+        &["unmount", text(&dir)],
+    ] {
+        let stopped = Stopped::new(home.process(&dir));
+        let mut waits = home
+            .command(arguments)
+            .stderr(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .expect("the program starts");
+        let mut said = vec![0; 30];
+        let mut errors = waits.stderr.take().expect("it is piped");
+        errors.read_exact(&mut said).expect("it says something");
+        drop(stopped);
+        let mut rest = String::new();
+        errors.read_to_string(&mut rest).expect("it ends");
+        let said = String::from_utf8_lossy(&said).into_owned() + &rest;
+        assert!(
+            said.contains("still waiting for") && said.contains("kill -CONT"),
+            "{arguments:?}: {said}"
+        );
+        assert!(
+            waits.wait().expect("it is ours").success(),
+            "{arguments:?}: {said}"
+        );
+        if arguments[0] == "mount" {
+            home.done(&["unmount", text(&place)]);
+        }
+    }
+}
+
+/// The process that stays has no file of whoever started it: a lock is free and a pipe ends.
+#[test]
+fn a_mount_keeps_no_file_of_who_started_it() {
+    let Some(home) = Home::new() else { return };
+    let dir = home.folder.path().join("m");
+    fs::create_dir(&dir).expect("there is room");
+    let script = "exec 9>\"$0/lock\" && flock 9 && \"$1\" mount work \"$0/m\" --create && exec 9>&- && \
+                  flock -n \"$0/lock\" true";
+    let home_of = home.command(&[]);
+    let mut command = Command::new("sh");
+    command.args([
+        "-c",
+        script,
+        text(home.folder.path()),
+        env!("CARGO_BIN_EXE_tenure"),
+    ]);
+    command.envs(
+        home_of
+            .get_envs()
+            .filter_map(|(name, value)| Some((name, value?))),
+    );
+    assert!(
+        command.status().expect("sh is there").success(),
+        "the lock is free"
+    );
+    home.done(&["unmount", text(&dir)]);
+}
+
+/// A mount is taken away by a symbolic link too.
+#[test]
+fn a_mount_is_unmounted_by_a_link_to_it() {
+    let Some(home) = Home::new() else { return };
+    let dir = home.mount("work", "m", &["--create"]);
+    let link = home.folder.path().join("link");
+    std::os::unix::fs::symlink(&dir, &link).expect("there is room");
+    home.done(&["status", text(&link)]);
+    home.done(&["sync", text(&link)]);
+    home.done(&["unmount", text(&link)]);
+    assert!(!dir.join(".tenure/status").exists());
+}
+
+/// A directory of any name can be mounted on, listed and unmounted.
+#[test]
+fn a_mount_on_a_name_that_is_not_text_is_shown_and_unmounted() {
+    let Some(home) = Home::new() else { return };
+    let dir = home.folder.path().join(OsStr::from_bytes(b"m\xff"));
+    fs::create_dir(&dir).expect("there is room");
+    let run = |arguments: &[&str]| {
+        let output = home
+            .command(arguments)
+            .arg(&dir)
+            .output()
+            .expect("the program starts");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{arguments:?}: {errors}");
+        said
+    };
+    run(&["mount", "work", "--create"]);
+    assert!(run(&["status"]).contains("work@main"));
+    assert!(home.done(&["status"]).contains("m\u{fffd}"));
+    let listed: serde_json::Value =
+        serde_json::from_str(&home.done(&["status", "--json"])).expect("it is JSON");
+    let escaped = listed
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|mount| mount["dir_escaped"].as_str());
+    assert!(escaped.into_iter().any(|dir| dir.ends_with("m\\xff")), "{listed}");
+    run(&["sync"]);
+    run(&["unmount"]);
+}
+
+/// A detached mount goes on in the background until its last user ends, and all of theirs is durable then.
+#[test]
+fn a_detached_mount_returns_at_once_and_goes_on_for_its_users() {
+    let Some(home) = Home::new() else { return };
+    let dir = home.mount("work", "m", &["--create"]);
+    let pid = home.process(&dir);
+    let mut file = File::create(dir.join("file")).expect("there is room");
+    let said = home.done(&["unmount", "--detach", text(&dir)]);
+    assert!(said.contains("goes on in the background"), "{said}");
+    file.write_all(b"later").expect("it goes on");
+    drop(file);
+    until("its process ends", || {
+        rustix::process::test_kill_process(pid).is_err()
+    });
+    let dir = home.mount("work", "m", &[]);
+    assert_eq!(fs::read(dir.join("file")).expect("it is durable"), b"later");
+    home.done(&["unmount", text(&dir)]);
+}
