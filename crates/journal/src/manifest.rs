@@ -162,7 +162,7 @@ fn find(bucket: &dyn Bucket, drive: &DriveName, seq: Seq) -> Result<Option<Manif
     }
 }
 
-/// Makes a manifest durable. One that is there already at the same place serves as well.
+/// Makes a manifest durable. One that is there already at the same place serves as well, and a damaged one is replaced.
 pub(crate) fn put(bucket: &dyn Bucket, manifest: &Manifest) -> Result<(), Failure> {
     let key = key(&manifest.drive, manifest.at.seq);
     let unclear = match bucket.put_if_absent(&key, &KIND.wrapped(manifest)) {
@@ -171,6 +171,13 @@ pub(crate) fn put(bucket: &dyn Bucket, manifest: &Manifest) -> Result<(), Failur
         Err(failure @ Failure::Unknown(_)) => failure,
         Err(failure) => return Err(failure),
     };
+    if let Some(bytes) = bucket.get(&key)?
+        && !KIND.is_whole(&bytes)
+    {
+        // Nobody can read it, and everything it said is known again: the state was recovered without it.
+        bucket.delete(&key)?;
+        bucket.put_if_absent(&key, &KIND.wrapped(manifest))?;
+    }
     match find(bucket, &manifest.drive, manifest.at.seq)? {
         Some(found) if found.at == manifest.at => Ok(()),
         Some(_) => Err(Failure::Corrupt(format!("{key}: it belongs to another history"))),

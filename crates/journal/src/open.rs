@@ -103,9 +103,8 @@ impl Opening {
         let mut at = self.from();
         let mut kept = Vec::new();
         for past in self.past.iter().filter(|past| past.epoch >= first) {
-            at = self
-                .drain(past, at, apply)
-                .map_err(|failure| self.latest.blamed(failure))?;
+            let drained = self.drain(past, at, apply);
+            at = drained.map_err(|failure| hinted(self.latest.blamed(failure)))?;
         }
         self.check_damaged(at.seq)?;
         for past in std::mem::take(&mut self.past) {
@@ -146,5 +145,15 @@ impl Opening {
             Some(damaged) if newest.is_some_and(|newest| newest > end) => Err(damaged.clone()),
             _ => Ok(()),
         }
+    }
+}
+
+/// Says what to do about damage that keeps the journal from being read.
+fn hinted(failure: Failure) -> Failure {
+    match failure {
+        Failure::Corrupt(why) => Failure::Corrupt(format!(
+            "{why}; the drive cannot be opened without what was accepted there: restore that object from a copy of the bucket"
+        )),
+        failure => failure,
     }
 }

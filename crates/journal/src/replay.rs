@@ -118,9 +118,12 @@ impl Reading<'_> {
         let mut bytes = vec![0; usize::try_from(len).map_err(|_| corrupt(key, 0, "it is too long"))?];
         file.read_at(0, &mut bytes)?;
         let header = self.header(segment, &bytes, first)?;
+        let whole = usize::try_from(header.len).unwrap_or(usize::MAX);
+        bytes.truncate(whole);
         let end = self.frames(key, &header, &bytes)?;
         if last && !self.is_done() {
             self.refuse_damage(key, &header, &bytes, end)?;
+            refuse_cut(key, whole, &bytes, end.at)?;
         }
         Ok(())
     }
@@ -140,14 +143,6 @@ impl Reading<'_> {
         if header.epoch != self.epoch || header.before.seq.next() != segment.first {
             return Err(corrupt(key, 0, "it is another segment than its name says"));
         }
-        if header.len != bytes.len() as u64 {
-            let (is, was) = (bytes.len(), header.len);
-            return Err(corrupt(
-                key,
-                is,
-                &format!("it ends here, and was made {was} bytes long"),
-            ));
-        }
         let reaches_back = first && header.before.seq < self.from.seq;
         if !reaches_back && header.before != self.at {
             let wanted = self.at.seq.next();
@@ -161,13 +156,19 @@ impl Reading<'_> {
     }
 
     /// Hands over the records of whole frames, and returns where those end.
-    fn frames(&mut self, key: &Key, header: &Header, bytes: &[u8]) -> Result<usize, Failure> {
+    fn frames(&mut self, key: &Key, header: &Header, bytes: &[u8]) -> Result<End, Failure> {
         let mut at = BLOCK_LEN;
         let mut before = header.before;
         let mut expected = None;
         while !self.is_done() {
             let Some(frame) = bytes.get(at..).and_then(|rest| Frame::parsed(header.salt, rest)) else {
-                break;
+                match self.behind_damage(header, bytes, at, before.seq) {
+                    Some((next, position)) => {
+                        (at, before, expected) = (next, position, None);
+                        continue;
+                    }
+                    None => break,
+                }
             };
             let in_order = frame.epoch == self.epoch && frame.at.seq == before.seq.next();
             let in_group = expected.unwrap_or((0, frame.left)) == (frame.place, frame.left);
@@ -184,7 +185,30 @@ impl Reading<'_> {
                 expected = Some((frame.place + 1, frame.left - 1));
             }
         }
-        Ok(at)
+        let last = before.seq;
+        Ok(End { at, last })
+    }
+
+    /// Returns where to go on behind damaged records that nobody wants: the last group whose first record is one of those, or
+    /// the first that is wanted. From there on the chain proves each wanted record.
+    fn behind_damage(
+        &self,
+        header: &Header,
+        bytes: &[u8],
+        at: usize,
+        last: Seq,
+    ) -> Option<(usize, Position)> {
+        if last >= self.from.seq {
+            return None;
+        }
+        let groups = heads(header, bytes, at).filter(|(_, frame)| {
+            let before = Seq(frame.at.seq.0.wrapping_sub(1));
+            last < before && before <= self.from.seq
+        });
+        let (at, frame) = groups.last()?;
+        let seq = Seq(frame.at.seq.0 - 1);
+        // Where a record before the wanted ones is next, its chain is held against `from` when that is reached.
+        Some((at, Position { seq, ..self.from }))
     }
 
     fn take(&mut self, key: &Key, offset: usize, before: Position, frame: &Frame<'_>) -> Result<(), Failure> {
@@ -203,29 +227,49 @@ impl Reading<'_> {
 
     /// A group is written only when the one before it is durable. So a whole group behind the end means that
     /// what is missing in between had been acknowledged.
-    fn refuse_damage(&self, key: &Key, header: &Header, bytes: &[u8], end: usize) -> Result<(), Failure> {
-        for at in (end.next_multiple_of(BLOCK_LEN)..bytes.len()).step_by(BLOCK_LEN) {
-            let block = &bytes[at..];
-            let zeros = block.starts_with(&[0; 8]);
-            let frame = if zeros {
-                None
-            } else {
-                Frame::parsed(header.salt, block)
-            };
-            if let Some(frame) = frame.filter(|frame| frame.place == 0 && frame.epoch == self.epoch) {
-                return Err(corrupt(
-                    key,
-                    end,
-                    &format!(
-                        "record {} is damaged: record {} is whole behind it",
-                        self.at.seq.next(),
-                        frame.at.seq
-                    ),
-                ));
+    fn refuse_damage(&self, key: &Key, header: &Header, bytes: &[u8], end: End) -> Result<(), Failure> {
+        match heads(header, bytes, end.at.next_multiple_of(BLOCK_LEN)).next() {
+            Some((_, frame)) => {
+                let (damaged, whole) = (end.last.next(), frame.at.seq);
+                let why = format!("record {damaged} is damaged: record {whole} is whole behind it");
+                Err(corrupt(key, end.at, &why))
             }
+            None => Ok(()),
         }
-        Ok(())
     }
+}
+
+/// Where the whole frames of a segment end.
+#[derive(Clone, Copy)]
+struct End {
+    at: usize,
+    /// The last record before.
+    last: Seq,
+}
+
+/// Returns the first frames of groups that are whole, in the blocks from `start` on.
+fn heads<'a>(
+    header: &Header,
+    bytes: &'a [u8],
+    start: usize,
+) -> impl Iterator<Item = (usize, Frame<'a>)> + use<'a> {
+    let (salt, epoch) = (header.salt, header.epoch);
+    let blocks = (start.next_multiple_of(BLOCK_LEN)..bytes.len()).step_by(BLOCK_LEN);
+    let written = blocks.filter(move |at| !bytes[*at..].starts_with(&[0; 8]));
+    let frames = written.filter_map(move |at| Some((at, Frame::parsed(salt, &bytes[at..])?)));
+    frames.filter(move |(_, frame)| frame.place == 0 && frame.epoch == epoch)
+}
+
+/// Refuses a segment that was cut off where records may have been. The next group would begin in the block at the end of
+/// the whole ones: while that is as it was before it was written, nothing behind it was acknowledged.
+fn refuse_cut(key: &Key, whole: usize, bytes: &[u8], end: usize) -> Result<(), Failure> {
+    let block = bytes.get(end..end + BLOCK_LEN);
+    let is_free = block.is_some_and(|block| block.iter().all(|byte| *byte == 0));
+    if bytes.len() >= whole || is_free {
+        return Ok(());
+    }
+    let why = format!("it ends here, and was made {whole} bytes long: records may be missing");
+    Err(corrupt(key, bytes.len(), &why))
 }
 
 fn corrupt(key: &Key, at: usize, why: &str) -> Failure {

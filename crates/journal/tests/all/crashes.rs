@@ -240,6 +240,7 @@ fn damage_before_the_last_group_is_named_and_never_a_shorter_journal() {
     let (memory, groups) = groups();
     let key = Key::parse(SEGMENT).unwrap();
     let last = groups[groups.len() - 2].0;
+    let (end, all) = groups[groups.len() - 1];
     let mut used = Vec::new();
     for pair in groups.windows(2) {
         let len: usize = (pair[0].1 + 1..=pair[1].1)
@@ -256,7 +257,12 @@ fn damage_before_the_last_group_is_named_and_never_a_shorter_journal() {
             "byte {at}: {why}"
         );
     }
-    for len in [0, 10, 4096, last, 64 * 4096 - 1] {
+    for len in [end + 4096, 64 * 4096 - 1] {
+        let left = memory.copy();
+        left.damage(&key, |bytes| bytes.truncate(len));
+        assert_eq!(replay(left), Ok(records(1, all)), "nothing was behind byte {len}");
+    }
+    for len in [0, 10, 4096, last, end, end + 4095] {
         let left = memory.copy();
         left.damage(&key, |bytes| bytes.truncate(len));
         let why = replay(left).unwrap_err();
@@ -267,6 +273,38 @@ fn damage_before_the_last_group_is_named_and_never_a_shorter_journal() {
         left.damage(&key, |bytes| bytes[at] ^= 4);
         let why = replay(left).unwrap_err();
         assert!(why.contains(SEGMENT), "byte {at} of the header: {why}");
+    }
+}
+
+#[test]
+fn damage_before_the_newest_manifest_stops_nothing_and_is_counted_right_behind_it() {
+    let memory = MemoryBucket::new();
+    let bucket: Arc<dyn Bucket> = Arc::new(memory.clone());
+    let sizes = tenure_journal::Sizes {
+        first: 64 * 4096,
+        ..SMALL
+    };
+    let (journal, _) = open_as(&bucket, "a", sizes).unwrap();
+    append(&journal, 1, 5).unwrap();
+    journal.publish(&manifest(&journal, journal.durable())).unwrap();
+    append(&journal, 6, 9).unwrap();
+    drop(journal);
+    let key = Key::parse(SEGMENT).unwrap();
+    for (block, record) in (1..).zip(1..=9u64) {
+        for byte in [0, 5, 24, 33, 66] {
+            let left = memory.copy();
+            left.damage(&key, |bytes| bytes[block * 4096 + byte] ^= 1);
+            let replayed = replay(left);
+            match record {
+                1..=5 => assert_eq!(replayed, Ok(records(6, 9)), "record {record}"),
+                9 => assert_eq!(replayed, Ok(records(6, 8)), "it may have been torn"),
+                _ => {
+                    let (why, next) = (replayed.unwrap_err(), record + 1);
+                    let words = format!("record {record} is damaged: record {next} is whole behind it");
+                    assert!(why.contains(&words) && why.contains("restore"), "{why}");
+                }
+            }
+        }
     }
 }
 

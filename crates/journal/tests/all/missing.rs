@@ -95,6 +95,44 @@ fn the_same_holds_in_a_folder() {
 }
 
 #[test]
+fn whichever_small_object_is_damaged_everything_is_there_or_it_is_named() {
+    for ends in LIVES {
+        let memory = MemoryBucket::new();
+        let bucket: Arc<dyn Bucket> = Arc::new(memory.clone());
+        let all = live(&bucket, ends);
+        let small = |key: &Key| !key.as_str().contains("/journal/") || key.as_str().ends_with("sealed");
+        for key in keys(&memory).into_iter().filter(small) {
+            for cut in [false, true] {
+                let copy = memory.copy();
+                copy.damage(&key, |bytes| {
+                    let half = bytes.len() / 2;
+                    if cut {
+                        bytes.truncate(half);
+                    } else if let Some(byte) = bytes.get_mut(half) {
+                        *byte ^= 1;
+                    }
+                });
+                let copy: Arc<dyn Bucket> = Arc::new(copy);
+                let (journal, replayed) =
+                    open(&copy).unwrap_or_else(|error| panic!("{ends:?}: {key}: {error}"));
+                assert_eq!(journal.last().0, all, "{ends:?}: {key}");
+                assert_eq!(replayed, records(all + 1 - replayed.len() as u64, all));
+                journal
+                    .publish(&manifest(&journal, journal.durable()))
+                    .unwrap_or_else(|error| panic!("{ends:?}: {key}: {error}"));
+                append(&journal, all + 1, all + 2).unwrap();
+                drop(journal);
+                assert_eq!(
+                    open(&copy).unwrap().1,
+                    records(all + 1, all + 2),
+                    "{ends:?}: {key}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
 fn the_only_claim_and_the_only_segment_of_a_killed_owner_are_missed() {
     let n = |number: u64| format!("{number:020}");
     for lost in [format!("epochs/{}", n(1)), format!("journal/{}/{}", n(1), n(1))] {
