@@ -13,6 +13,7 @@ mod known;
 mod mounted;
 mod pending;
 mod pool;
+mod privilege;
 mod waiting;
 mod xattr;
 
@@ -220,9 +221,7 @@ impl Served {
                 data,
                 write_flags,
                 ..
-            } => {
-                self.write(ino, *offset, *data, write_flags.kill_suidgid, pending);
-            }
+            } => self.write(ino, *offset, *data, write_flags.kill_suidgid, pending),
             Operation::Statfs => self.statfs(pending),
             Operation::Fsync { .. } | Operation::Fsyncdir { .. } => self.fsync(ino, pending),
             Operation::Syncfs => self.syncfs(pending),
@@ -250,7 +249,7 @@ impl Served {
             Operation::Access { mask } => self.access(ino, *mask, pending),
             Operation::Fallocate {
                 offset, length, mode, ..
-            } => self.fallocate(ino, (*offset, *length), *mode, pending),
+            } => self.fallocate(request, (*offset, *length), *mode, pending),
             Operation::Lseek { offset, whence, .. } => self.lseek(ino, *offset, *whence, pending),
             Operation::CopyFileRange {
                 offset,
@@ -260,7 +259,8 @@ impl Served {
                 wide,
                 ..
             } => {
-                self.copy((ino, *offset), (Ino(*to), *to_offset), *length, *wide, pending);
+                let to = (Ino(*to), *to_offset);
+                self.copy(request, *offset, to, (*length, *wide), pending);
             }
             Operation::Statx { .. } => self.statx(ino, pending),
             Operation::Release { .. } | Operation::Releasedir { .. } | Operation::Destroy => pending.ok(),

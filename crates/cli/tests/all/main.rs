@@ -5,6 +5,7 @@ mod full;
 mod home;
 mod killed;
 mod mounted;
+mod privileges;
 mod output;
 mod privileges;
 mod stopped;

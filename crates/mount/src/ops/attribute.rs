@@ -3,7 +3,6 @@
 use super::pending::Pending;
 use super::{Served, answer};
 use crate::kernel::{self, Errno, SetTime, Setattr, Statfs, Statx, Time};
-use tenure_model::attr::{SETGID, SETUID};
 use tenure_model::{Attr, AttrChange, Ino, Kind, Timestamp};
 
 /// What programs should read and write at once, in bytes.
@@ -89,20 +88,6 @@ impl Served {
         answer(pending, changed, |reply, attr| {
             reply.attr(&stat(ino, &attr), self.settings.ttl)
         });
-    }
-
-    /// Takes the set-id bits from a file that was changed by somebody who may not keep them.
-    pub(super) fn drop_set_ids(&self, ino: Ino, attr: Attr) -> Result<Attr, tenure_client::Error> {
-        let executable_by_group = attr.mode & 0o010 != 0;
-        let dropped = SETUID | if executable_by_group { SETGID } else { 0 };
-        if attr.kind != Kind::File || attr.mode & dropped == 0 {
-            return Ok(attr);
-        }
-        let change = AttrChange {
-            mode: Some(attr.mode & !dropped),
-            ..AttrChange::default()
-        };
-        self.branch.set_attr(ino, &change)
     }
 
     /// Answers access(2) where the caller is root: only execution can be denied.

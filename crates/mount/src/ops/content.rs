@@ -1,9 +1,10 @@
 //! Contents of files: read, written, made durable, and what is done to ranges.
 
 use super::pending::Pending;
+use super::privilege::keeps_set_ids;
 use super::waiting::Waiting;
 use super::{Answered, Served, answer, invalid};
-use crate::kernel::{Payload, SHARE_MIN, Shared};
+use crate::kernel::{Payload, Reply, Request, SHARE_MIN, Shared};
 use bytes::Bytes;
 use std::cell::RefCell;
 use tenure_client::{Error, Seek};
@@ -15,6 +16,18 @@ const COLLAPSE_RANGE: u32 = 0x08;
 const ZERO_RANGE: u32 = 0x10;
 const INSERT_RANGE: u32 = 0x20;
 const UNSHARE_RANGE: u32 = 0x40;
+
+/// What can be done to a range.
+const MODES: [u32; 8] = [
+    0,
+    UNSHARE_RANGE,
+    KEEP_SIZE,
+    PUNCH_HOLE | KEEP_SIZE,
+    ZERO_RANGE | KEEP_SIZE,
+    ZERO_RANGE,
+    COLLAPSE_RANGE,
+    INSERT_RANGE,
+];
 
 const SEEK_DATA: u32 = 3;
 const SEEK_HOLE: u32 = 4;
@@ -62,16 +75,13 @@ impl Served {
         pending: &mut Pending,
     ) {
         let size = data.bytes().len() as u32;
-        let written = self.write_bytes(ino, offset, data, kill_suidgid);
-        answer(pending, written, |reply, ()| reply.written(size));
-    }
-
-    fn write_bytes(&self, ino: Ino, offset: u64, data: Payload<'_>, kill_suidgid: bool) -> Answered {
-        // Before the bytes: a write that has to wait is made again, and must not be there before.
+        let write = || self.branch.write(ino, offset, keep(data));
+        let then = move |reply: Reply, ()| reply.written(size);
         if kill_suidgid {
-            self.drop_set_ids(ino, self.branch.attr(ino)?)?;
+            self.change_without_set_ids(ino, pending, write, then);
+        } else {
+            answer(pending, write(), then);
         }
-        self.branch.write(ino, offset, keep(data))
     }
 
     /// Makes a file durable with all names; an fsync of the root makes everything durable, which `sync` cannot ask for.
@@ -93,9 +103,20 @@ impl Served {
             .sync_all_then(Box::new(move |synced| waiting.end(synced)));
     }
 
-    pub(super) fn fallocate(&self, ino: Ino, (offset, len): (u64, u64), mode: u32, pending: &mut Pending) {
-        let changed = self.change_range(ino, (offset, len), mode);
-        answer(pending, changed, |reply, ()| reply.ok());
+    pub(super) fn fallocate(
+        &self,
+        request: &Request<'_>,
+        (offset, len): (u64, u64),
+        mode: u32,
+        pending: &mut Pending,
+    ) {
+        let ino = Ino(request.nodeid);
+        let change = || self.change_range(ino, (offset, len), mode);
+        if keeps_set_ids(request) || !MODES.contains(&mode) {
+            answer(pending, change(), |reply, ()| reply.ok());
+        } else {
+            self.change_without_set_ids(ino, pending, change, |reply, ()| reply.ok());
+        }
     }
 
     fn change_range(&self, ino: Ino, (offset, len): (u64, u64), mode: u32) -> Answered {
@@ -128,13 +149,27 @@ impl Served {
         answer(pending, found, |reply, offset| reply.lseek(offset));
     }
 
-    pub(super) fn copy(&self, from: (Ino, u64), to: (Ino, u64), len: u64, wide: bool, pending: &mut Pending) {
-        if !wide {
-            let copied = self.branch.copy(from, to, len.min(NARROW_COPY_MAX));
-            return answer(pending, copied, |reply, len| reply.written(len as u32));
+    pub(super) fn copy(
+        &self,
+        request: &Request<'_>,
+        offset: u64,
+        to: (Ino, u64),
+        (len, wide): (u64, bool),
+        pending: &mut Pending,
+    ) {
+        let len = if wide { len } else { len.min(NARROW_COPY_MAX) };
+        let copy = || self.branch.copy((Ino(request.nodeid), offset), to, len);
+        let then = move |reply: Reply, len: u64| {
+            if wide {
+                reply.copied(len);
+            } else {
+                reply.written(len as u32);
+            }
+        };
+        if keeps_set_ids(request) {
+            answer(pending, copy(), then);
+        } else {
+            self.change_without_set_ids(to.0, pending, copy, then);
         }
-        answer(pending, self.branch.copy(from, to, len), |reply, len| {
-            reply.copied(len)
-        });
     }
 }

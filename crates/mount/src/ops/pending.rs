@@ -25,6 +25,11 @@ impl Pending {
         }
     }
 
+    /// Tells whether the request was handled before, on the thread that read it.
+    pub(super) fn is_again(&self) -> bool {
+        matches!(self, Pending::Waits(_))
+    }
+
     /// Answers success to what returns nothing.
     pub(super) fn ok(&mut self) {
         if let Some(reply) = self.take() {

@@ -5,10 +5,14 @@ use super::{Served, answer, invalid};
 use crate::kernel::{Errno, Reply};
 use tenure_client::Error;
 use tenure_model::attr::SETGID;
-use tenure_model::{AttrChange, Ino, XattrMode, XattrName};
+use tenure_model::{AttrChange, Ino, Refusal, XattrMode, XattrName, acl};
 
 const XATTR_CREATE: u32 = 1;
 const XATTR_REPLACE: u32 = 2;
+
+/// The namespaces in which a name can be set (xattr(7)), and the names of the one in which no others exist.
+const NAMESPACES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
+const SYSTEM: [&[u8]; 2] = [acl::ACCESS, acl::DEFAULT];
 
 impl Served {
     pub(super) fn setxattr(
@@ -26,6 +30,7 @@ impl Served {
             _ => Err(invalid()),
         };
         let set = mode.and_then(|mode| {
+            in_namespace(name)?;
             self.branch.set_xattr(ino, xattr_name(name)?, value, mode)?;
             if acl_kill_sgid {
                 self.drop_setgid(ino)
@@ -76,6 +81,47 @@ fn answer_sized(reply: Reply, bytes: &[u8], size: u32) {
     }
 }
 
+/// Refuses a name in no namespace. Which files can have it, and who may set it, the kernel has checked.
+fn in_namespace(name: &[u8]) -> Result<(), Error> {
+    if SYSTEM.contains(&name) {
+        return Ok(());
+    }
+    let rest = NAMESPACES
+        .iter()
+        .find_map(|namespace| name.strip_prefix(*namespace));
+    match rest {
+        None => Err(Error::Refused(Refusal::NotSupported)),
+        Some([]) => Err(invalid()),
+        Some(_) => Ok(()),
+    }
+}
+
 fn xattr_name(bytes: &[u8]) -> Result<XattrName, Error> {
     XattrName::parse(bytes).map_err(Error::Refused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_set_only_in_a_namespace_that_exists() {
+        let (unsupported, invalid) = (Some(libc::EOPNOTSUPP), Some(libc::EINVAL));
+        let cases: [(&[u8], Option<i32>); 10] = [
+            (b"user.k", None),
+            (b"trusted.overlay.opaque", None),
+            (b"security.capability", None),
+            (b"system.posix_acl_access", None),
+            (b"system.posix_acl_default", None),
+            (b"system.nfs4_acl", unsupported),
+            (b"foo.k", unsupported),
+            (b"user", unsupported),
+            (b"userk", unsupported),
+            (b"user.", invalid),
+        ];
+        for (name, refusal) in cases {
+            let refused = in_namespace(name).err().map(|error| error.errno());
+            assert_eq!(refused, refusal, "{}", name.escape_ascii());
+        }
+    }
 }
