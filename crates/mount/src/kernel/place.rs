@@ -1,13 +1,15 @@
 //! The directory that a mount is put on, and what is mounted there already.
 //!
 //! Looks at the directory without asking whatever daemon is mounted on it, except to learn whether that one is alive.
-//! Invariant: a [`Place`] is a directory, by its absolute path without symbolic links, with no FUSE mount on it.
+//! Invariant: a [`Place`] is a directory, by its absolute path without symbolic links, with no FUSE mount on it, and nobody
+//! else has it at the same time who also may read the directory.
 
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags};
+use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 
 use super::error::MountError;
@@ -22,11 +24,18 @@ pub enum Contents {
     Hide,
 }
 
-/// A directory to mount on.
-#[derive(Clone, Debug)]
+/// A directory to mount on, until this goes: whoever finds it next sees what was mounted on it.
+#[derive(Debug)]
 pub(super) struct Place {
     pub(super) path: PathBuf,
+    /// The directory, locked; none where the caller may not read it or it cannot be locked.
+    _turn: Option<OwnedFd>,
 }
+
+/// How often a directory's lock is tried that somebody has, and how long between. A mount takes far less; who has it
+/// longer is not mounting, and is not waited for.
+const TURN_TRIES: u32 = 200;
+const TURN_PAUSE: Duration = Duration::from_millis(10);
 
 /// What is mounted on a directory, as the kernel lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,14 +66,9 @@ impl Place {
         let fd = rustix::fs::open(dir, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(failed)?;
         let path = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()))
             .map_err(|error| failed(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
-        if mounted(&path).is_some_and(|mounted| mounted.kind.starts_with("fuse")) {
-            return Err(
-                match rustix::fs::statx(CWD, &path, AtFlags::STATX_FORCE_SYNC, StatxFlags::MODE) {
-                    Err(Errno::NOTCONN | Errno::CONNABORTED | Errno::CANCELED) => MountError::Stale(path),
-                    _ => MountError::Busy(path),
-                },
-            );
-        }
+        refuse_mounted(&path)?;
+        let turn = take_turn(&fd);
+        refuse_mounted(&path)?;
         let stat = rustix::fs::fstat(&fd).map_err(failed)?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
             return Err(MountError::NotDirectory(path));
@@ -73,8 +77,41 @@ impl Place {
         {
             return Err(MountError::NotEmpty(path));
         }
-        Ok(Place { path })
+        Ok(Place { path, _turn: turn })
     }
+
+    /// Gives the place up, for its path.
+    pub(super) fn into_path(self) -> PathBuf {
+        self.path
+    }
+}
+
+/// Refuses a directory with a FUSE mount on it, alive or dead.
+fn refuse_mounted(path: &Path) -> Result<(), MountError> {
+    if mounted(path).is_none_or(|mounted| !mounted.kind.starts_with("fuse")) {
+        return Ok(());
+    }
+    Err(
+        match rustix::fs::statx(CWD, path, AtFlags::STATX_FORCE_SYNC, StatxFlags::MODE) {
+            Err(Errno::NOTCONN | Errno::CONNABORTED | Errno::CANCELED) => MountError::Stale(path.into()),
+            _ => MountError::Busy(path.into()),
+        },
+    )
+}
+
+/// Locks the directory that `dir` stands for, not what is mounted on it meanwhile.
+fn take_turn(dir: &OwnedFd) -> Option<OwnedFd> {
+    let path = format!("/proc/self/fd/{}", dir.as_raw_fd());
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let turn = rustix::fs::open(path, flags, Mode::empty()).ok()?;
+    for _ in 0..TURN_TRIES {
+        match rustix::fs::flock(&turn, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Some(turn),
+            Err(Errno::WOULDBLOCK) => std::thread::sleep(TURN_PAUSE),
+            Err(_) => return None,
+        }
+    }
+    None
 }
 
 /// Returns what is mounted on `path` (on top, where there are several), which is absolute and without symbolic links.

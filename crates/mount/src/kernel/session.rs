@@ -105,14 +105,15 @@ impl Session {
     ) -> Result<Session, MountError> {
         let place = Place::find(dir, options.contents)?;
         let fd = attach::attach(options, &place)?;
+        let device = place::mounted(&place.path).map(|mounted| mounted.device);
+        let path = place.into_path();
         let channel = Channel::new(fd, Arc::new(Interrupts::default()));
         // A mount that nobody answers must not stay behind.
         let started = start(options, &channel, filesystem).inspect_err(|_| {
-            let _ = unmount(&place.path, Unmount::Detach);
+            let _ = unmount(&path, Unmount::Detach);
         })?;
-        let device = place::mounted(&place.path).map(|mounted| mounted.device);
         let session = Session {
-            path: place.path,
+            path,
             device,
             started,
         };

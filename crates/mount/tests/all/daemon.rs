@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, ErrorKind, Lines, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 
 use tempfile::TempDir;
 use tenure_mount::kernel::{MountError, Options, Session, Transport, Unmount, unmount};
@@ -175,5 +175,30 @@ fn the_reasons_not_to_mount_say_what_to_do() {
         fs::create_dir_all(mount.path("full/inner")).unwrap();
         assert!(refused(&mount.path("full")).contains("is not empty"));
         mount.unmount();
+    }
+}
+
+#[test]
+fn of_two_who_mount_on_one_directory_at_once_one_is_refused() {
+    if !has_fuse() {
+        return;
+    }
+    for _ in 0..20 {
+        let point = Point(TempDir::new().unwrap());
+        let start = Barrier::new(2);
+        let mount = || {
+            start.wait();
+            Session::mount(&Options::default(), point.0.path(), Arc::new(Memory::default()))
+        };
+        let (one, other) = std::thread::scope(|scope| {
+            let (one, other) = (scope.spawn(mount), scope.spawn(mount));
+            (one.join().unwrap(), other.join().unwrap())
+        });
+        let session = match (one, other) {
+            (Ok(session), Err(MountError::Busy(_))) | (Err(MountError::Busy(_)), Ok(session)) => session,
+            both => panic!("{both:?}"),
+        };
+        session.unmount(Unmount::Detach).unwrap();
+        session.join();
     }
 }
