@@ -5,7 +5,6 @@ mod full;
 mod home;
 mod killed;
 mod mounted;
-mod privileges;
 mod output;
 mod privileges;
 mod stopped;
