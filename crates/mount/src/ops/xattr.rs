@@ -55,9 +55,9 @@ impl Served {
     }
 
     pub(super) fn getxattr(&self, ino: Ino, name: &[u8], size: u32, pending: &mut Pending) {
-        answer(pending, self.branch.xattr(ino, name), |reply, value| {
-            answer_sized(reply, &value, size)
-        });
+        let value = self.branch.xattr(ino, name);
+        let value = value.map_err(|error| or_out_of_namespace(error, name));
+        answer(pending, value, |reply, value| answer_sized(reply, &value, size));
     }
 
     pub(super) fn listxattr(&self, ino: Ino, size: u32, pending: &mut Pending) {
@@ -68,6 +68,7 @@ impl Served {
 
     pub(super) fn removexattr(&self, ino: Ino, name: &[u8], pending: &mut Pending) {
         let removed = xattr_name(name).and_then(|name| self.branch.remove_xattr(ino, name));
+        let removed = removed.map_err(|error| or_out_of_namespace(error, name));
         answer(pending, removed, |reply, ()| reply.ok());
     }
 }
@@ -93,6 +94,14 @@ fn in_namespace(name: &[u8]) -> Result<(), Error> {
         None => Err(Error::Refused(Refusal::NotSupported)),
         Some([]) => Err(invalid()),
         Some(_) => Ok(()),
+    }
+}
+
+/// Returns why an attribute is not there where it could not be. One of an older drive is there, and can be removed.
+fn or_out_of_namespace(error: Error, name: &[u8]) -> Error {
+    match error {
+        Error::Refused(Refusal::NoAttribute) => in_namespace(name).err().unwrap_or(error),
+        Error::Refused(_) | Error::Failed(_) => error,
     }
 }
 
@@ -122,6 +131,8 @@ mod tests {
         for (name, refusal) in cases {
             let refused = in_namespace(name).err().map(|error| error.errno());
             assert_eq!(refused, refusal, "{}", name.escape_ascii());
+            let absent = or_out_of_namespace(Error::Refused(Refusal::NoAttribute), name);
+            assert_eq!(absent.errno(), refusal.unwrap_or(libc::ENODATA));
         }
     }
 }
