@@ -22,6 +22,9 @@ mod room;
 pub mod journal;
 pub mod open;
 
+mod audit;
+
+pub use audit::audit;
 pub use chain::Position;
 pub use epoch::Claim;
 pub use journal::{Done, Journal};

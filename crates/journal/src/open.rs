@@ -150,10 +150,10 @@ impl Opening {
 
 /// Says what to do about damage that keeps the journal from being read.
 fn hinted(failure: Failure) -> Failure {
-    match failure {
-        Failure::Corrupt(why) => Failure::Corrupt(format!(
-            "{why}; the drive cannot be opened without what was accepted there: restore that object from a copy of the bucket"
-        )),
-        failure => failure,
-    }
+    let Failure::Corrupt(why) = failure else {
+        return failure;
+    };
+    Failure::Corrupt(format!(
+        "{why}; the drive cannot be opened without what was accepted there: restore that object from a copy of the bucket"
+    ))
 }

@@ -100,6 +100,7 @@ pub(crate) fn put(bucket: &dyn Bucket, seal: &Seal) -> Result<(), Failure> {
     }
 }
 
-fn key(drive: &DriveName, epoch: Epoch) -> Key {
+/// Returns the key of an epoch's seal.
+pub(crate) fn key(drive: &DriveName, epoch: Epoch) -> Key {
     Key::in_drive(drive, &["journal", &number_text(epoch.0), SEALED])
 }

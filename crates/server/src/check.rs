@@ -1,4 +1,4 @@
-//! `tenure check`: holds what is stored against the invariants, and with `deep` every byte against its digest.
+//! `tenure check`: holds what is stored against the invariants, and with `deep` every object and byte against its digest.
 //!
 //! It looks at a snapshot while holders go on. Invariant: one fault does not hide the others; what cannot be read is
 //! named, and the rest is still looked at.
@@ -30,6 +30,10 @@ impl Inner {
         let mut faults = state.check();
         let mut packed = Packed::default();
         if deep {
+            match tenure_journal::audit(&*self.bucket, &self.name) {
+                Ok(told) => faults.extend(told),
+                Err(failure) => faults.push(failure.to_string()),
+            }
             self.verify_packs(&mut packed, &mut faults);
         }
         for (id, line) in state.lines() {

@@ -52,11 +52,17 @@ pub(crate) fn recover(
     name: &DriveName,
     (opening, packs): (Opening, Packs),
 ) -> Result<Recovered, Error> {
-    let mut recovery = Recovery::from_manifest(bucket, packs, (name, opening.manifest()))?;
+    let begun = Recovery::from_manifest(bucket, packs, (name, opening.manifest()));
+    let mut recovery = begun.map_err(hinted)?;
     recovery
         .notices
         .extend(opening.damaged_manifests().iter().map(|failure| {
             format!("a damaged manifest was passed over, and more of the journal was replayed: {failure}")
+        }));
+    recovery
+        .notices
+        .extend(opening.notices().iter().map(|failure| {
+            format!("an object that nothing needs now is missing or damaged; restore it from a copy of the bucket: {failure}")
         }));
     let folded = opening.manifest().map(|manifest| manifest.at.seq);
     let journal = opening.replay(&mut |seq, record| recovery.replay(seq, record))?;
@@ -189,6 +195,16 @@ fn stored_state(
     let rows = Tree::stored(root, &Memory::new());
     loader.load_all(&rows)?;
     Ok(State::stored(rows, memory.clone()).map_err(|error| not_a_state(&error))?)
+}
+
+/// Says what to do about a pack without which the drive's own state cannot be read.
+fn hinted(error: Error) -> Error {
+    match error {
+        Error::Failed(Failure::Corrupt(why)) => Error::Failed(Failure::Corrupt(format!(
+            "{why}; the drive's own state is in it: restore that object from a copy of the bucket"
+        ))),
+        Error::Failed(_) | Error::Refused(_) => error,
+    }
 }
 
 fn add_all(packs: &Packs, names: Vec<PackName>) {

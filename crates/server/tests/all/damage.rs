@@ -127,6 +127,92 @@ fn a_short_pack_is_corrupt_and_never_data() {
     );
 }
 
+/// Makes a drive of which one owner was killed and the last one closed it, and returns what is in it.
+fn two_lives() -> (MemoryBucket, Vec<Key>) {
+    let bucket = MemoryBucket::new();
+    let drive = create(&bucket);
+    let mut holder = Holder::hosted(&drive, "main");
+    holder.file("one", &content(1, 50_000));
+    holder.ship();
+    drop((holder, drive));
+    let drive = open(&bucket);
+    let mut holder = Holder::hosted(&drive, "main");
+    holder.file("two", &content(2, 50_000));
+    holder.ship();
+    holder.give_back();
+    drive.close().unwrap();
+    let keys = bucket.list("drives/work/").unwrap().into_iter();
+    let keys = keys.filter(|key| !key.as_str().ends_with("lock")).collect();
+    (bucket, keys)
+}
+
+/// Opens a drive in which `key` is not what it was: it is refused by that name, or everything is there and `check` names it.
+fn told(bucket: &MemoryBucket, key: &Key, what: &str) {
+    let drive = match try_open(Arc::new(bucket.clone())) {
+        Ok(drive) => drive,
+        Err(error) => {
+            let why = error.to_string();
+            assert!(
+                why.contains(key.as_str()) && why.contains("restore"),
+                "{what} {key}: {why}"
+            );
+            return;
+        }
+    };
+    // What a pack held answers that it is damaged, and only that.
+    if !key.as_str().contains("/packs/") {
+        let names = Holder::reader(&drive, "main").names();
+        assert_eq!(names, ["one", "two"], "{what} {key}");
+    }
+    let faults = drive.check(true).unwrap();
+    // The seal that an owner did not come to write is put by the next one.
+    let is_mended = what == "missing" && bucket.size(key).unwrap().is_some();
+    assert!(
+        is_mended || faults.iter().any(|fault| fault.contains(key.as_str())),
+        "{what} {key}: {faults:?}"
+    );
+    drive
+        .close()
+        .unwrap_or_else(|error| panic!("{what} {key}: {error}"));
+}
+
+#[test]
+fn whatever_is_damaged_or_missing_is_named() {
+    let (bucket, keys) = two_lives();
+    assert_eq!(open(&bucket.copy()).check(true).unwrap(), [""; 0]);
+    for key in &keys {
+        let is_mark = bucket.size(key).unwrap() == Some(0);
+        let is_old_manifest = key.as_str().contains("/manifests/");
+        let is_segment = key.as_str().contains("/journal/") && !key.as_str().ends_with("sealed");
+        for (what, at) in [("flipped at the begin", 9), ("flipped in the middle", 30)] {
+            let copy = bucket.copy();
+            if !is_mark && copy.damage(key, |bytes| bytes[at] ^= 1) {
+                told(&copy, key, what);
+            }
+        }
+        let copy = bucket.copy();
+        if !is_mark && !is_segment && copy.damage(key, |bytes| bytes.truncate(bytes.len() / 2)) {
+            told(&copy, key, "cut");
+        }
+        let copy = bucket.copy();
+        copy.delete(key).unwrap();
+        // A manifest before the newest, and a mark, are not known to have been there; nothing is lost with them.
+        let drive = try_open(Arc::new(copy.clone()));
+        match drive {
+            Ok(drive) if is_mark || is_old_manifest => {
+                assert_eq!(Holder::reader(&drive, "main").names(), ["one", "two"]);
+            }
+            Err(_) if is_mark => panic!("{key} is needed by nothing"),
+            _ => {
+                drop(drive);
+                let copy = bucket.copy();
+                copy.delete(key).unwrap();
+                told(&copy, key, "missing");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_damaged_state_is_refused_by_name() {
     let (bucket, ..) = two_files();
