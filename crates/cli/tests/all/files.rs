@@ -1,7 +1,9 @@
 //! What a Linux program may ask of files, over a real mount, as far as the public suites do not ask it.
 
 use crate::home::{Home, text};
-use rustix::fs::{AtFlags, CWD, FallocateFlags, FlockOperation, Mode, OFlags, RenameFlags, SeekFrom};
+use rustix::fs::{
+    AtFlags, CWD, FallocateFlags, FlockOperation, Mode, OFlags, RenameFlags, SeekFrom, XattrFlags,
+};
 use rustix::io::Errno;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
@@ -144,4 +146,29 @@ fn others_may_do_what_the_mount_and_the_permissions_say() {
         }
         home.done(&["unmount", text(&dir)]);
     }
+}
+
+/// Guarantee 5: an attribute is set and found only in a namespace that there is (xattr(7)).
+#[test]
+fn an_attribute_in_no_namespace_is_not_supported() {
+    let Some(home) = Home::new() else { return };
+    let dir = home.mount("work", "m", &["--create"]);
+    let file = dir.join("file");
+    write(&file, "");
+    let set = |name| rustix::fs::setxattr(&file, name, b"value", XattrFlags::empty());
+    for name in ["user.k", "trusted.k", "security.k"] {
+        assert_eq!(set(name), Ok(()), "{name}");
+    }
+    for name in ["foo.k", "user", "system.k"] {
+        assert_eq!(set(name), Err(Errno::OPNOTSUPP), "{name}");
+        assert_eq!(
+            rustix::fs::removexattr(&file, name),
+            Err(Errno::OPNOTSUPP),
+            "{name}"
+        );
+        let found = rustix::fs::getxattr(&file, name, &mut [0; 8]);
+        assert_eq!(found, Err(Errno::OPNOTSUPP), "{name}");
+    }
+    assert_eq!(set("user."), Err(Errno::INVAL));
+    home.done(&["unmount", text(&dir)]);
 }
