@@ -1,5 +1,6 @@
 //! What a person is told when something did not work: the error, its causes, and a command that helps.
 
+use crate::hint;
 use crate::output::{self, Unread};
 use std::fmt;
 use std::process::ExitCode;
@@ -72,22 +73,28 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
 
 /// Returns an error as it is printed.
 pub(crate) fn text(error: &anyhow::Error) -> String {
-    let mut lines = format!("error: {error}\n");
+    let mut lines = format!("error: {}\n", ended(&error.to_string()));
     let mut said = error.to_string();
     for cause in error.chain().skip(1) {
         let cause = cause.to_string();
         if !said.contains(&cause) {
-            lines.push_str(&format!("caused by: {cause}\n"));
+            lines.push_str(&format!("caused by: {}\n", ended(&cause)));
         }
         said = cause;
     }
-    if let Some(hint) = error
+    let told = error
         .chain()
-        .find_map(|cause| cause.downcast_ref::<Told>()?.hint.as_deref())
-    {
+        .find_map(|cause| cause.downcast_ref::<Told>())
+        .map(|told| told.hint.clone());
+    if let Some(hint) = told.unwrap_or_else(|| error.chain().find_map(hint::against)) {
         lines.push_str(&format!("hint: {hint}\n"));
     }
     lines
+}
+
+/// Returns a sentence without the colon behind which a program below had nothing to say.
+fn ended(sentence: &str) -> &str {
+    sentence.trim_end().trim_end_matches(':')
 }
 
 /// Returns the exit code for an error.

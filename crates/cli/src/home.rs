@@ -15,7 +15,10 @@ pub(crate) fn bucket() -> Result<PathBuf> {
 
 /// Returns the folder for logs of mounts, and makes it.
 pub(crate) fn logs() -> Result<PathBuf> {
-    made(base("XDG_STATE_HOME", ".local/state")?.join("tenure"))
+    made(
+        base("XDG_STATE_HOME", ".local/state")?.join("tenure"),
+        "XDG_STATE_HOME",
+    )
 }
 
 /// Returns the folder for sockets, and makes it: nobody else may enter it.
@@ -23,7 +26,7 @@ pub(crate) fn sockets() -> Result<PathBuf> {
     let user = rustix::process::geteuid().as_raw();
     let base =
         directory("XDG_RUNTIME_DIR").unwrap_or_else(|| std::env::temp_dir().join(format!("tenure-{user}")));
-    made(base.join("tenure"))
+    made(base.join("tenure"), "XDG_RUNTIME_DIR")
 }
 
 /// Returns a name for `path` that is short and that no other path has.
@@ -64,15 +67,17 @@ fn directory(variable: &str) -> Option<PathBuf> {
         .filter(|path| path.is_absolute())
 }
 
-fn made(path: PathBuf) -> Result<PathBuf> {
+fn made(path: PathBuf, variable: &str) -> Result<PathBuf> {
     std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(&path)
         .map_err(|error| {
+            let there = path.ancestors().skip(1).find(|above| above.exists());
+            let there = there.unwrap_or(Path::new("/")).display();
             Told::failed(
                 format!("cannot make the folder {}: {error}", path.display()),
-                "ls -ld its parent",
+                format!("ls -ld {there}; or put it elsewhere: {variable}=/some/folder tenure ..."),
             )
         })?;
     Ok(path)

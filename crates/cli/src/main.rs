@@ -7,6 +7,7 @@ mod bench;
 mod clock;
 mod commands;
 mod error;
+mod hint;
 mod home;
 mod mounts;
 mod output;

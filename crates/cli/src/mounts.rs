@@ -8,6 +8,7 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use std::ffi::OsString;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// A process that serves a mount.
@@ -17,6 +18,13 @@ pub(crate) struct Process {
     pub(crate) pid: u32,
     /// Whether a signal has stopped it.
     pub(crate) is_stopped: bool,
+}
+
+impl Process {
+    /// Returns the user who runs it.
+    pub(crate) fn owner(self) -> Option<u32> {
+        Some(std::fs::metadata(format!("/proc/{}", self.pid)).ok()?.uid())
+    }
 }
 
 /// Returns the directories on which drives are mounted (proc_pid_mountinfo(5)).
@@ -46,6 +54,12 @@ pub(crate) fn process(dir: &Path) -> Option<Process> {
             is_stopped: is_stopped(pid),
         })
     })
+}
+
+/// Returns the directory whose mount a process serves.
+pub(crate) fn of(pid: u32) -> Option<PathBuf> {
+    let dir = resolved(&serves(pid)?);
+    all().ok()?.contains(&dir).then_some(dir)
 }
 
 /// Tells whether a signal has stopped a process of this machine.

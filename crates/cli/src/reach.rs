@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::Branch;
-use tenure_model::{BranchName, DriveName, Refusal};
+use tenure_model::{BranchName, DriveName, Failure, Refusal};
 use tenure_server::{Beginning, Drive, Options};
-use tenure_store::{Bucket, FolderBucket};
+use tenure_store::{Bucket, FolderBucket, OpenError};
 use tenure_wire::unix::{self, Connection, Dial, Greeting, Host, Limits, Patience, Service};
 use tenure_wire::{BranchInfo, Owner, Who};
 
@@ -68,13 +68,49 @@ impl Place {
                 "tenure drive create NAME, or tenure mount NAME DIR --create, makes it",
             ));
         }
-        Ok(Arc::new(FolderBucket::open(&folder)?))
+        Ok(Arc::new(
+            FolderBucket::open(&folder).map_err(|error| no_bucket(&folder, &error))?,
+        ))
     }
 
     /// Opens the bucket, and makes it where there is none.
     pub(crate) fn create(&self) -> Result<Arc<dyn Bucket>> {
-        Ok(Arc::new(FolderBucket::create(&self.folder()?)?))
+        let folder = self.folder()?;
+        Ok(Arc::new(
+            FolderBucket::create(&folder).map_err(|error| no_bucket(&folder, &error))?,
+        ))
     }
+}
+
+/// Says what helps where a folder cannot be used as a bucket.
+fn no_bucket(folder: &Path, error: &OpenError) -> anyhow::Error {
+    let shown = folder.display();
+    let why = error.to_string();
+    match error {
+        OpenError::Refused(_) if why.contains("damaged") => Told::refused(
+            why,
+            format!(
+                "bring {shown}/tenure-bucket back from a copy; every bucket of this format has the same one"
+            ),
+        ),
+        OpenError::Refused(_) => Told::refused(
+            why,
+            "--bucket FOLDER names the bucket; tenure drive create NAME --bucket FOLDER makes one in an empty folder",
+        ),
+        OpenError::Failed(_) => Told::failed(why, format!("ls -ld {shown}; df -h {shown}")),
+    }
+}
+
+/// Says what helps where no server answers.
+fn no_server(server: &Path, error: tenure_wire::Error) -> anyhow::Error {
+    let tenure_wire::Error::Failed(Failure::DidNotHappen(why)) = &error else {
+        return error.into();
+    };
+    let at = server.display();
+    Told::failed(
+        why.clone(),
+        format!("ls -l {at}; a server begins with: tenure serve --listen unix:{at}"),
+    )
 }
 
 /// How long a command waits for a drive whose owner is about to end or to listen.
@@ -191,9 +227,9 @@ pub(crate) fn socket(place: &Place, name: &DriveName) -> Result<PathBuf> {
 /// Gets at a drive of the bucket: opens it, or reaches the process that owns it.
 pub(crate) fn drive(place: &Place, name: &DriveName, who: Who) -> Result<Reached> {
     if let Some(server) = &place.server {
-        let server = server.clone();
+        let (at, server) = (server, server.clone());
         let dial = move || unix::dial(&server, DIAL_MAX);
-        return Ok(there(Arc::new(dial), name, who, Taken::default())?);
+        return there(Arc::new(dial), name, who, Taken::default()).map_err(|error| no_server(at, error));
     }
     let bucket = place.open()?;
     let socket = socket(place, name)?;

@@ -52,5 +52,9 @@ fn format_of(bytes: &[u8]) -> Option<u32> {
     if lines.next()? != FIRST_LINE {
         return None;
     }
-    lines.next()?.strip_prefix("format ")?.parse().ok()
+    let format: u32 = lines.next()?.strip_prefix("format ")?.parse().ok()?;
+    // A marker that was cut has lost its last line, or the end of it.
+    let is_whole = lines.next().is_some() && bytes.ends_with(b"\n");
+    // What newer ones look like is not known here.
+    (is_whole || format > FORMAT).then_some(format)
 }

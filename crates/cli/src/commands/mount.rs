@@ -152,6 +152,12 @@ fn start(args: &Args) -> Result<()> {
     let mut arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     arguments.push("--daemon".into());
     daemon::keep_files_back()?;
+    File::open("/dev/null").map_err(|error| {
+        Told::failed(
+            format!("cannot open /dev/null: {error}"),
+            "mknod -m 666 /dev/null c 1 3, as root",
+        )
+    })?;
     let mut daemon = Command::new(std::env::current_exe().context("cannot find this program's file")?)
         .args(arguments)
         // Memory that staged bytes have used is used again at once: giving it back in between costs more than a write.

@@ -8,6 +8,7 @@ use crate::waiting::{PATIENCE, Waiting};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 use tenure_model::Clock;
@@ -116,6 +117,16 @@ fn refused(dir: &Path, error: &std::io::Error) -> anyhow::Error {
             format!("tenure unmount {shown}, then mount it again: everything that was synced is there"),
         );
     }
+    if error.kind() == ErrorKind::PermissionDenied
+        && let Some(owner) = mounts::process(dir).and_then(|process| process.owner())
+    {
+        return Told::refused(
+            format!(
+                "{shown} is a mount of user {owner}: without --allow-other Linux lets nobody else in, not even root"
+            ),
+            format!("as that user: sudo -u '#{owner}' tenure status {shown}"),
+        );
+    }
     match std::fs::metadata(dir) {
         Ok(_) => Told::refused(
             format!("{shown} is not a mount of a drive"),
@@ -155,6 +166,8 @@ enum Answer {
     Status(Box<Status>),
     /// Nothing yet; the process that serves it, where that is known.
     Silent(Option<Process>),
+    /// Why it cannot be asked: it is another user's, or its process has ended.
+    Refused(String),
 }
 
 fn all(json: bool) -> Result<()> {
@@ -181,12 +194,13 @@ fn all(json: bool) -> Result<()> {
         .iter()
         .filter_map(|(dir, answer)| match answer {
             Answer::Status(_) => None,
-            Answer::Silent(process) => Some((dir, process)),
+            Answer::Silent(process) => Some(format!("{}: {}", dir.display(), silent(*process))),
+            Answer::Refused(why) => Some(why.clone()),
         })
-        .try_for_each(|(dir, process)| output::line(format_args!("{}: {}", dir.display(), silent(*process))))
+        .try_for_each(output::line)
 }
 
-/// Asks all mounts side by side; who has not answered after a while is silent. Dead mounts are left out.
+/// Asks all mounts side by side; who has not answered after a while is silent.
 fn ask(dirs: Vec<PathBuf>) -> Vec<(PathBuf, Answer)> {
     let (say, hear) = channel();
     let mut answers = BTreeMap::new();
@@ -210,7 +224,9 @@ fn ask(dirs: Vec<PathBuf>) -> Vec<(PathBuf, Answer)> {
             Ok((dir, Ok(mounted))) => {
                 answers.insert(dir, Answer::Status(Box::new(mounted.status)));
             }
-            Ok((dir, Err(_))) => drop(answers.remove(&dir)),
+            Ok((dir, Err(error))) => {
+                answers.insert(dir, Answer::Refused(error.to_string()));
+            }
             Err(_) => return answers.into_iter().collect(),
         }
     }
@@ -234,13 +250,22 @@ fn silent(process: Option<Process>) -> String {
 fn as_json(dir: &Path, answer: &Answer) -> serde_json::Result<serde_json::Value> {
     match answer {
         Answer::Status(status) => serde_json::to_value(status),
-        Answer::Silent(process) => Ok(serde_json::json!({
-            "dir": dir.to_string_lossy(),
-            "dir_escaped": escaped(dir),
-            "pid": process.map(|process| process.pid),
-            "trouble": silent(*process),
-        })),
+        Answer::Silent(process) => Ok(unknown(
+            dir,
+            process.map(|process| process.pid),
+            &silent(*process),
+        )),
+        Answer::Refused(why) => Ok(unknown(dir, None, why)),
     }
+}
+
+fn unknown(dir: &Path, pid: Option<u32>, trouble: &str) -> serde_json::Value {
+    serde_json::json!({
+        "dir": dir.to_string_lossy(),
+        "dir_escaped": escaped(dir),
+        "pid": pid,
+        "trouble": trouble,
+    })
 }
 
 fn row(dir: &Path, status: &Status) -> [String; 6] {

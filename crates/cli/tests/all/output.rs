@@ -79,3 +79,58 @@ fn man_pages_are_named_as_the_commands() {
     assert!(text.contains(".SH EXAMPLES"), "{text}");
     assert!(home.done(&["manual"]).contains(".TH tenure 1"));
 }
+
+/// Every refusal that a person can mend says by which command.
+#[test]
+fn what_can_be_mended_says_how() {
+    let home = Home::unmounted();
+    let at = |name: &str| home.folder.path().join(name);
+    let texts = |name: &str| crate::home::text(&at(name)).to_owned();
+    home.done(&["drive", "create", "work"]);
+    std::fs::create_dir_all(at("cut")).expect("there is room");
+    std::fs::write(at("cut/tenure-bucket"), "tenure bucket\nformat 1\nThe dr").expect("there is room");
+    std::fs::create_dir_all(at("full/of")).expect("there is room");
+    let (none, cut, full) = (texts("none"), texts("cut"), texts("full"));
+    let server = format!("unix:{none}");
+    for (arguments, hint) in [
+        (
+            &["check", "work", "--server", &server][..],
+            "tenure serve --listen unix:",
+        ),
+        (
+            &["drive", "list", "--bucket", "/etc"],
+            "--bucket FOLDER names the bucket",
+        ),
+        (&["drive", "list", "--bucket", &cut], "bring "),
+        (&["mount", "work", &none], "mkdir -p"),
+        (&["mount", "work", &full], "--hide-contents"),
+        (&["mount", "work", "/dev/null"], "choose an empty directory"),
+    ] {
+        let said = home.tenure(arguments).stderr;
+        let said = String::from_utf8_lossy(&said);
+        let hinted = said.lines().find_map(|line| line.strip_prefix("hint: "));
+        assert!(
+            hinted.is_some_and(|told| told.contains(hint)),
+            "{arguments:?}: {said}"
+        );
+    }
+}
+
+/// A folder that cannot be made is told with the folder above it that is there, and the variable that moves it.
+#[test]
+fn a_state_folder_that_cannot_be_made_is_told_with_what_is_there() {
+    let home = Home::unmounted();
+    let place = home.folder.path().join("m");
+    std::fs::create_dir(&place).expect("there is room");
+    let mut command = home.command(&["mount", "work", crate::home::text(&place), "--create"]);
+    let said = command
+        .env("XDG_STATE_HOME", "/proc/none")
+        .output()
+        .expect("the program starts")
+        .stderr;
+    let said = String::from_utf8_lossy(&said);
+    assert!(
+        said.contains("hint: ls -ld /proc; or put it elsewhere: XDG_STATE_HOME="),
+        "{said}"
+    );
+}

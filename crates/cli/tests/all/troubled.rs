@@ -168,3 +168,26 @@ fn a_detached_mount_returns_at_once_and_goes_on_for_its_users() {
     assert_eq!(fs::read(dir.join("file")).expect("it is durable"), b"later");
     home.done(&["unmount", text(&dir)]);
 }
+
+/// Who is refused because a mount has the drive is told which mount that is, and a bad place is told first.
+#[test]
+fn who_is_kept_out_by_a_mount_is_told_which() {
+    let Some(home) = Home::new() else { return };
+    let dir = home.mount("work", "m", &["--create"]);
+    let other = home.folder.path().join("other");
+    fs::create_dir(&other).expect("there is room");
+    let frees = format!("hint: tenure unmount {} frees it", text(&dir));
+    for arguments in [
+        &["drive", "delete", "work", "--yes"][..],
+        &["mount", "work", text(&other)],
+    ] {
+        let said = home.refused(arguments);
+        assert!(said.contains(&frees), "{said}");
+    }
+    let said = home.refused(&["mount", "work", text(&home.folder.path().join("none"))]);
+    assert!(
+        said.contains("does not exist") && !said.contains("in use"),
+        "{said}"
+    );
+    home.done(&["unmount", text(&dir)]);
+}

@@ -132,6 +132,8 @@ fn a_newer_format_and_a_damaged_marker_are_refused() {
         "something else",
         "tenure bucket\nformat x\n",
         "tenure bucket\nformat 0\n",
+        "tenure bucket\nformat 1\n",
+        "tenure bucket\nformat 1\nThe drives of Ten",
     ] {
         std::fs::write(&marker, damaged).unwrap();
         assert!(refusal(FolderBucket::open(folder.path())).contains(&place));

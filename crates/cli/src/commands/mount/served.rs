@@ -5,18 +5,20 @@ use super::witness::Note;
 use crate::clock::MachineClock;
 use crate::commands::status::{Status, Unsynced, escaped};
 use crate::error::Told;
+use crate::mounts;
 use crate::output;
 use crate::reach::{self, Hosting, MAIN, Reached};
 use anyhow::{Context, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use tenure_client::{Branch, Witness};
 use tenure_model::Clock;
-use tenure_mount::kernel::Unmount;
+use tenure_mount::kernel::{MountError, Unmount};
 use tenure_mount::{Mount, Status as WriteStatus};
 use tenure_wire::{Access, Opened, Owner};
 
@@ -33,9 +35,29 @@ enum End {
 /// Mounts, calls `ready` once it is usable, and returns when the mount is gone and everything is durable.
 pub(super) fn serve(args: &Args, ready: impl FnOnce(&str) -> Result<()>) -> Result<()> {
     let dir = std::path::absolute(&args.dir)?;
+    vet(&dir, args.hide_contents)?;
     let reached = reach_drive(args, &dir)?;
     let served = mount_and_wait(args, &dir, &reached, ready);
     served.and(reached.close())
+}
+
+/// Refuses a directory that nothing can be mounted on before anything is opened, made or held for it.
+fn vet(dir: &Path, hide_contents: bool) -> Result<()> {
+    let at = mounts::resolved(dir);
+    if mounts::all()?.contains(&at) {
+        // Whether it is alive is known when it is mounted on.
+        return Ok(());
+    }
+    match std::fs::metadata(&at) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Err(MountError::Missing(at).into()),
+        Ok(what) if !what.is_dir() => Err(MountError::NotDirectory(at).into()),
+        Ok(_)
+            if !hide_contents && std::fs::read_dir(&at).is_ok_and(|mut entries| entries.next().is_some()) =>
+        {
+            Err(MountError::NotEmpty(at).into())
+        }
+        Ok(_) | Err(_) => Ok(()),
+    }
 }
 
 fn reach_drive(args: &Args, dir: &Path) -> Result<Reached> {
@@ -53,6 +75,9 @@ fn reach_drive(args: &Args, dir: &Path) -> Result<Reached> {
 
 /// Says what would help where there is no such drive.
 fn not_reached(args: &Args, error: anyhow::Error) -> anyhow::Error {
+    if args.place.server.is_some() {
+        return error;
+    }
     let known = args
         .place
         .open()

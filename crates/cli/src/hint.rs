@@ -1,0 +1,90 @@
+//! What helps when something was refused or has failed, for errors that come from the rooms below and know no commands.
+
+use crate::mounts;
+use std::error::Error;
+use tenure_model::Refusal;
+use tenure_mount::kernel::MountError;
+
+/// Returns what would help against one cause of an error.
+pub(crate) fn against(cause: &(dyn Error + 'static)) -> Option<String> {
+    if let Some(error) = cause.downcast_ref::<MountError>() {
+        return Some(no_mount(error));
+    }
+    if let Some(tenure_wire::Error::Refused(Refusal::Held { by })) = cause.downcast_ref() {
+        return Some(held(by));
+    }
+    if let Some(Refusal::Held { by }) = cause.downcast_ref() {
+        return Some(held(by));
+    }
+    None
+}
+
+/// Says how what another process holds becomes free.
+fn held(by: &str) -> String {
+    let pid = by.split_once("process ").map(|(_, rest)| {
+        rest.split(|c: char| !c.is_ascii_digit())
+            .next()
+            .unwrap_or_default()
+    });
+    let pid = pid.and_then(|digits| digits.parse().ok());
+    match pid.and_then(mounts::of) {
+        Some(dir) => format!("tenure unmount {} frees it", dir.display()),
+        None => match pid {
+            Some(pid) => {
+                format!("tenure unmount DIR frees it; or see what has it: ps -o pid,user,stat,args {pid}")
+            }
+            None => "tenure status lists the mounts; tenure unmount DIR frees it".to_owned(),
+        },
+    }
+}
+
+fn no_mount(error: &MountError) -> String {
+    match error {
+        MountError::NoFuse(_) => "modprobe fuse; ls -l /dev/fuse".to_owned(),
+        MountError::Missing(dir) => format!("mkdir -p {}", dir.display()),
+        MountError::NotDirectory(dir) => format!("ls -ld {}; choose an empty directory", dir.display()),
+        MountError::NotEmpty(dir) => format!("tenure mount ... {} --hide-contents mounts over them", dir.display()),
+        MountError::Busy(dir) | MountError::Stale(dir) => format!("tenure unmount {}", dir.display()),
+        MountError::NoAccess { dir, .. } => format!("ls -ld {}", dir.display()),
+        MountError::NotPermitted(_) => "apt-get install fuse3".to_owned(),
+        MountError::Fusermount { dir, message } => by_fusermount(&dir.display().to_string(), message),
+        MountError::Refused { .. } => {
+            "ls -l /dev/fuse shows a character device 10, 229 where mounting works; else: mknod -m 666 /dev/fuse c 10 229"
+                .to_owned()
+        }
+        MountError::Protocol { .. } => "uname -r".to_owned(),
+        MountError::Handshake(_) => "dmesg | tail".to_owned(),
+        MountError::Thread(_) => "ulimit -u".to_owned(),
+    }
+}
+
+/// Says what helps against a refusal of fusermount3, by its words.
+fn by_fusermount(dir: &str, message: &str) -> String {
+    if message.contains("user_allow_other") {
+        "mount without --allow-other, or let root write the line user_allow_other into /etc/fuse.conf"
+            .to_owned()
+    } else if message.contains("/dev/fuse") {
+        "ls -l /dev/fuse; users may mount where it is open to them: chmod 666 /dev/fuse, as root".to_owned()
+    } else if message.contains("too many FUSE") {
+        "tenure status lists the mounts; /etc/fuse.conf says how many there may be (mount_max)".to_owned()
+    } else {
+        format!(
+            "ls -ld {dir} \"$(command -v fusermount3)\"; users mount on directories of their own, by a fusermount3 that is setuid root"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_here_mounts_is_held_by_a_process() {
+        let hint = held("process 4194305 on box, at the socket /run/x");
+        assert!(
+            hint.contains("tenure unmount DIR frees it") && hint.ends_with(" 4194305"),
+            "{hint}"
+        );
+        assert!(held("somebody").contains("tenure unmount DIR frees it"));
+    }
+}
