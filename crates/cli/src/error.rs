@@ -44,6 +44,11 @@ impl Told {
         .into()
     }
 
+    /// Returns the hint that stands with an error.
+    pub(crate) fn hint_of(error: &anyhow::Error) -> Option<&str> {
+        error.downcast_ref::<Told>()?.hint.as_deref()
+    }
+
     /// Returns what another `tenure` process has told, with its exit code.
     pub(crate) fn relayed(what: impl Into<String>, code: u8) -> anyhow::Error {
         Told {

@@ -9,7 +9,7 @@ use tenure_model::DriveName;
 /// Check that a drive is whole
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  tenure check work\n  tenure check work --deep     read and verify every byte"
+    after_help = "Examples:\n  tenure check work\n  tenure check work --deep     read and verify every byte\n\nChecking changes nothing of a drive. But opening one that nobody has open writes a claim and a lock to its bucket, so a\nbucket that is full or cannot be written cannot be checked in place: check a copy of the folder."
 )]
 pub(crate) struct Args {
     /// The drive

@@ -37,7 +37,9 @@ pub(crate) struct Args {
     /// Make the drive, and its bucket, where there is none
     #[arg(long)]
     create: bool,
-    /// Change nothing, and need nobody's leave
+    /// Change nothing in the branch, and need nobody's leave. What is seen is the branch as it is now: should another mount
+    /// hold it, its later changes are not followed. Opening a drive that nobody has open writes a claim and a lock to its
+    /// bucket all the same, so a bucket that is full or cannot be written cannot be read this way either
     #[arg(long)]
     read_only: bool,
     /// Let other users use the mount; the kernel then checks every permission

@@ -124,7 +124,7 @@ fn refused(dir: &Path, error: &std::io::Error) -> anyhow::Error {
             format!(
                 "{shown} is a mount of user {owner}: without --allow-other Linux lets nobody else in, not even root"
             ),
-            format!("as that user: sudo -u '#{owner}' tenure status {shown}"),
+            format!("as that user: sudo -u '#{owner}' tenure status {shown} (or sync, or unmount)"),
         );
     }
     match std::fs::metadata(dir) {
@@ -225,7 +225,8 @@ fn ask(dirs: Vec<PathBuf>) -> Vec<(PathBuf, Answer)> {
                 answers.insert(dir, Answer::Status(Box::new(mounted.status)));
             }
             Ok((dir, Err(error))) => {
-                answers.insert(dir, Answer::Refused(error.to_string()));
+                let hint = Told::hint_of(&error).map_or_else(String::new, |hint| format!(" ({hint})"));
+                answers.insert(dir, Answer::Refused(format!("{error}{hint}")));
             }
             Err(_) => return answers.into_iter().collect(),
         }
