@@ -15,6 +15,7 @@ use tenure_journal::{Journal, Manifest, Opening};
 use tenure_model::codec::Codec;
 use tenure_model::{ChunkPlace, Digest, DriveName, Failure, PackNumber, Record, Seq};
 use tenure_store::Bucket;
+use tenure_store::key::number_text;
 use tenure_store::pack::{Missing, PackName, Packs};
 use tenure_wire::Error;
 
@@ -35,12 +36,15 @@ pub(crate) struct Recovered {
 
 /// A drive that is being recovered.
 struct Recovery {
+    name: DriveName,
     state: State,
     memory: Memory,
     loader: Loader,
     packs: Arc<Packs>,
     /// The chunks that the journal places in packs that were left open.
     left_open: BTreeMap<PackNumber, Vec<ChunkPlace>>,
+    /// The packs that are sealed, also those that are known from the rows alone.
+    sealed: BTreeSet<PackNumber>,
     records: u64,
     record_bytes: u64,
     notices: Vec<String>,
@@ -108,13 +112,16 @@ impl Recovery {
         };
         // The table names packs that are gone as well, so that what they held is refused by name.
         add_all(&packs, state.packs());
+        let sealed = packs.table().into_iter().map(|pack| pack.number).collect();
         let left_open = listing.open.into_iter().map(|pack| (pack, Vec::new())).collect();
         Ok(Self {
+            name: name.clone(),
             state,
             memory,
             loader,
             packs,
             left_open,
+            sealed,
             records: 0,
             record_bytes: 0,
             notices: Vec::new(),
@@ -136,7 +143,7 @@ impl Recovery {
             })?,
         };
         if let Record::Batch(batch) = &record {
-            self.note_chunks(&batch.chunks);
+            self.note_chunks(&batch.chunks).map_err(|why| wrong(&why))?;
         }
         self.state.apply(&record, after);
         self.records += 1;
@@ -144,12 +151,22 @@ impl Recovery {
         Ok(())
     }
 
-    fn note_chunks(&mut self, chunks: &[ChunkPlace]) {
+    /// Notes which chunks a pack that was left open must have. One that is gone is refused: what is opened without it
+    /// could not take it back.
+    fn note_chunks(&mut self, chunks: &[ChunkPlace]) -> Result<(), String> {
         for chunk in chunks {
-            if let Some(places) = self.left_open.get_mut(&chunk.at.pack) {
+            let pack = chunk.at.pack;
+            if let Some(places) = self.left_open.get_mut(&pack) {
                 places.push(chunk.clone());
+            } else if !self.sealed.contains(&pack) {
+                let digits = number_text(pack.0);
+                return Err(format!(
+                    "its chunk {} is in drives/{}/packs/{digits}.open, or in a pack {digits} that was sealed since: it is missing",
+                    chunk.at.digest, self.name
+                ));
             }
         }
+        Ok(())
     }
 
     /// Seals what was being filled when the last owner ended, and notes what was lost of it.

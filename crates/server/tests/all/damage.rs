@@ -214,6 +214,37 @@ fn whatever_is_damaged_or_missing_is_named() {
 }
 
 #[test]
+fn a_pack_that_was_being_filled_and_is_gone_is_missed_until_it_is_back() {
+    let bucket = MemoryBucket::new();
+    let drive = create(&bucket);
+    let mut holder = Holder::hosted(&drive, "main");
+    holder.file("one", &content(1, 500_000));
+    holder.ship();
+    drop((holder, drive));
+    let left = bucket.copy();
+    let open_pack = packs(&left)
+        .into_iter()
+        .find(|key| key.as_str().ends_with(".open"))
+        .unwrap();
+    let bytes = left.get(&open_pack).unwrap().unwrap();
+    left.delete(&open_pack).unwrap();
+    for _ in 0..2 {
+        let why = try_open(Arc::new(left.clone()))
+            .map(drop)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            why.contains(open_pack.as_str()) && why.contains("restore"),
+            "{why}"
+        );
+    }
+    left.put_if_absent(&open_pack, &bytes).unwrap();
+    let drive = open(&left);
+    assert_eq!(Holder::reader(&drive, "main").read("one"), content(1, 500_000));
+    assert_eq!(drive.check(true).unwrap(), [""; 0]);
+}
+
+#[test]
 fn a_damaged_state_is_refused_by_name() {
     let (bucket, ..) = two_files();
     for key in packs(&bucket) {
