@@ -147,3 +147,26 @@ fn the_only_claim_and_the_only_segment_of_a_killed_owner_are_missed() {
         assert!(why.contains(key.as_str()), "{why}");
     }
 }
+
+#[test]
+fn a_drive_of_owners_that_made_no_marks_is_read_and_its_only_segment_is_missed() {
+    let memory = MemoryBucket::new();
+    let bucket: Arc<dyn Bucket> = Arc::new(memory.clone());
+    let (journal, _) = open(&bucket).unwrap();
+    append(&journal, 1, 2).unwrap();
+    journal.publish(&manifest(&journal, journal.durable())).unwrap();
+    append(&journal, 3, 4).unwrap();
+    drop(journal);
+    let n = |number: u64| format!("{number:020}");
+    let mark = Key::parse(&format!("drives/work/epochs/{}.{}", n(1), n(1))).unwrap();
+    assert_eq!(memory.size(&mark), Ok(Some(0)));
+    memory.delete(&mark).unwrap();
+    let whole: Arc<dyn Bucket> = Arc::new(memory.copy());
+    assert_eq!(open(&whole).unwrap().1, records(3, 4));
+    let segment = Key::parse(&format!("drives/work/journal/{}/{}", n(1), n(1))).unwrap();
+    memory.delete(&segment).unwrap();
+    let before = keys(&memory);
+    let why = open(&bucket).err().unwrap().to_string();
+    assert!(why.contains(segment.as_str()) && why.contains("restore"), "{why}");
+    assert_eq!(keys(&memory), before);
+}
