@@ -1,6 +1,7 @@
 //! The mounts of drives on this machine as the kernel lists them, and the processes that serve them.
 //!
-//! Invariant: no mount is asked here, so nothing here waits, whatever has become of the process behind a mount.
+//! Invariant: no mount is asked here, so nothing here waits, whatever has become of the process behind a mount; only
+//! [`resolved`] walks along a path, and waits where that leads through a mount that does not answer.
 
 use crate::commands::mount;
 use anyhow::{Context, Result};
@@ -42,13 +43,12 @@ pub(crate) fn resolved(dir: &Path) -> PathBuf {
         .unwrap_or_else(|| std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned()))
 }
 
-/// Finds the process that serves the mount at `dir`, without asking the mount.
+/// Finds the process that serves the mount at `dir`, a path without symbolic links.
 pub(crate) fn process(dir: &Path) -> Option<Process> {
-    let dir = resolved(dir);
     let processes = std::fs::read_dir("/proc").ok()?;
     processes.flatten().find_map(|entry| {
         let pid = entry.file_name().to_str()?.parse().ok()?;
-        let serves = serves(pid).is_some_and(|served| resolved(&served) == dir);
+        let serves = serves(pid).is_some_and(|served| served == dir);
         serves.then(|| Process {
             pid,
             is_stopped: is_stopped(pid),
@@ -58,7 +58,7 @@ pub(crate) fn process(dir: &Path) -> Option<Process> {
 
 /// Returns the directory whose mount a process serves.
 pub(crate) fn of(pid: u32) -> Option<PathBuf> {
-    let dir = resolved(&serves(pid)?);
+    let dir = serves(pid)?;
     all().ok()?.contains(&dir).then_some(dir)
 }
 

@@ -32,7 +32,8 @@ impl Waiting {
     pub(crate) fn for_mount(dir: &Path) -> Self {
         let dir = dir.to_owned();
         Waiting::begin(move || {
-            let process = mounts::process(&dir).map(|process| mounts::how_it_is(process.pid));
+            let process =
+                mounts::process(&mounts::resolved(&dir)).map(|process| mounts::how_it_is(process.pid));
             let process = process.unwrap_or_else(|| "its process is not known".to_owned());
             format!("the mount at {}; {process}", dir.display())
         })

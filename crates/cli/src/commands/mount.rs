@@ -6,6 +6,7 @@ mod witness;
 
 use crate::error::Told;
 use crate::home;
+use crate::mounts;
 use crate::output;
 use crate::reach::{self, Place};
 use crate::waiting::Waiting;
@@ -69,9 +70,10 @@ pub(crate) struct Args {
     foreground: bool,
     #[command(flatten)]
     place: Place,
-    /// Say on standard output when the mount is usable, then work without a terminal
-    #[arg(long, hide = true)]
-    daemon: bool,
+    /// Say on standard output when the mount is usable, then work without a terminal; the value is the directory without
+    /// symbolic links, by which others find this process
+    #[arg(long, hide = true, value_name = "DIR")]
+    daemon: Option<PathBuf>,
 }
 
 /// How requests come from the kernel.
@@ -126,19 +128,24 @@ pub(crate) fn served_by(arguments: impl IntoIterator<Item = OsString>) -> Option
     arguments.next_if(|first| first == "mount").as_ref()?;
     let line = [OsString::from("mount")].into_iter().chain(arguments);
     let args = <Line as clap::Parser>::try_parse_from(line).ok()?.args;
-    (args.daemon || args.foreground).then_some(args.dir)
+    args.daemon.or(args.foreground.then_some(args.dir))
 }
 
 /// Mounts.
 pub(crate) fn run(args: Args) -> Result<()> {
-    if args.daemon {
+    if args.daemon.is_some() {
         return daemon::run(&args);
     }
     if args.foreground {
         return served::serve(&args, |served| {
-            output::line(format_args!(
+            // The mount is there all the same where nobody reads that it is.
+            let said = output::line(format_args!(
                 "mounted {served}; Ctrl-C makes everything durable and ends it"
-            ))
+            ));
+            said.or_else(|error| {
+                output::note(error);
+                Ok(())
+            })
         });
     }
     start(&args)
@@ -152,7 +159,11 @@ fn start(args: &Args) -> Result<()> {
     ));
     let errors = File::create(&log).with_context(|| format!("cannot write the log {}", log.display()))?;
     let mut arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-    arguments.push("--daemon".into());
+    // Right behind the command's name: behind a `--` it would be no option.
+    arguments.splice(
+        1..1,
+        ["--daemon".into(), mounts::resolved(&args.dir).into_os_string()],
+    );
     daemon::keep_files_back()?;
     File::open("/dev/null").map_err(|error| {
         Told::failed(

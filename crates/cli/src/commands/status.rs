@@ -118,7 +118,7 @@ fn refused(dir: &Path, error: &std::io::Error) -> anyhow::Error {
         );
     }
     if error.kind() == ErrorKind::PermissionDenied
-        && let Some(owner) = mounts::process(dir).and_then(|process| process.owner())
+        && let Some(owner) = mounts::process(&mounts::resolved(dir)).and_then(|process| process.owner())
     {
         return Told::refused(
             format!(
@@ -141,7 +141,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let Some(dir) = &args.dir else {
         return all(args.json);
     };
-    if let Some(process) = mounts::process(dir).filter(|process| process.is_stopped) {
+    if let Some(process) = mounts::process(&mounts::resolved(dir)).filter(|process| process.is_stopped) {
         return Err(Told::failed(
             format!(
                 "{} does not answer; process {} is stopped",
@@ -363,6 +363,9 @@ fn named(status: &Status) -> String {
 
 fn counts(counts: &BTreeMap<String, u64>) -> String {
     let total: u64 = counts.values().sum();
+    if total == 0 {
+        return "no requests".to_owned();
+    }
     let kinds: Vec<_> = counts
         .iter()
         .filter(|(_, count)| **count > 0)

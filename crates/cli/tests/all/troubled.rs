@@ -135,7 +135,7 @@ fn a_mount_on_a_name_that_is_not_text_is_shown_and_unmounted() {
         assert!(output.status.success(), "{arguments:?}: {errors}");
         said
     };
-    run(&["mount", "work", "--create"]);
+    run(&["mount", "--create", "--", "work"]);
     assert!(run(&["status"]).contains("work@main"));
     assert!(home.done(&["status"]).contains("m\u{fffd}"));
     let listed: serde_json::Value =
