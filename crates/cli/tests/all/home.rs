@@ -4,8 +4,10 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::BufRead;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -124,10 +126,13 @@ impl Home {
 impl Drop for Home {
     /// Leaves no mount behind when a test fails.
     fn drop(&mut self) {
-        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        for dir in mounts.lines().filter_map(|line| line.split(' ').nth(4)) {
-            if dir.starts_with(text(self.folder.path())) {
-                let _ = self.tenure(&["unmount", "--detach", dir]);
+        let mounts = fs::read("/proc/self/mountinfo").unwrap_or_default();
+        let dirs = mounts
+            .split(|&byte| byte == b'\n')
+            .filter_map(|line| line.split(|&byte| byte == b' ').nth(4));
+        for dir in dirs.map(OsStr::from_bytes) {
+            if Path::new(dir).starts_with(self.folder.path()) {
+                let _ = self.command(&["unmount", "--detach"]).arg(dir).output();
             }
         }
     }
