@@ -13,12 +13,15 @@ use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tenure_mount::kernel::{Unmount, unmount};
+use tenure_mount::kernel::{Unmount, UnmountError, unmount};
 
 /// How often the progress is shown.
 const TICK: Duration = Duration::from_millis(100);
 /// The longest that the serving process may take to fold and end after the mount is gone, in ticks.
 const END_TICKS_MAX: u32 = 3000;
+/// How often a mount that is in use is tried again, and how long after.
+const BUSY_TRIES: u32 = 10;
+const BUSY_PAUSE: Duration = Duration::from_millis(20);
 /// How long the process of a detached mount may take before it is left to the background, in ticks.
 const DETACHED_TICKS: u32 = 10;
 
@@ -53,7 +56,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Unmount::Idle
     };
     let process = Pid::from_raw(status.pid as i32).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-    unmount(dir, how).map_err(|error| {
+    unmount_soon(dir, how).map_err(|error| {
         let hint = format!(
             "close what is open there (fuser -m {0}), or: tenure unmount --detach {0}",
             dir.display()
@@ -82,6 +85,18 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         dir.display(),
         status.tier
     ))
+}
+
+/// Unmounts, and tries again for a moment while the mount is in use: whoever starts a program has its open files twice
+/// until the program begins.
+fn unmount_soon(dir: &Path, how: Unmount) -> Result<(), UnmountError> {
+    for _ in 0..BUSY_TRIES {
+        match unmount(dir, how) {
+            Err(UnmountError::Busy(_)) => std::thread::sleep(BUSY_PAUSE),
+            done => return done,
+        }
+    }
+    unmount(dir, how)
 }
 
 /// Takes away a mount whose process has ended.
