@@ -1,24 +1,12 @@
 //! Listings with attributes: those of a directory's entries may lie far apart, and a listing does not wait for all of them.
 
-use crate::world::{At, World, name, options};
+use crate::world::{At, World, name, node, options};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use tenure_model::{Ino, Kind, NewNode};
+use tenure_model::{Ino, Kind};
 
 const DIRECTORIES: usize = 200;
 const FILES_IN_EACH: usize = 40;
-
-fn node(kind: Kind) -> NewNode {
-    NewNode {
-        kind,
-        mode: 0o755,
-        umask: 0,
-        uid: 0,
-        gid: 0,
-        rdev: 0,
-        target: Box::default(),
-    }
-}
 
 /// Lists the root: each name, and whether its attributes came along.
 fn list(world: &World) -> BTreeMap<Vec<u8>, bool> {

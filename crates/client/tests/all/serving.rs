@@ -1,24 +1,12 @@
 //! Threads that must not wait for an owner that is elsewhere, and callers who are sent away while they wait.
 
-use crate::world::{At, World, name, options};
+use crate::world::{At, World, name, node, options};
 use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tenure_client::wait::{Caller, for_caller, without_waiting, would_have_waited};
 use tenure_client::{Branch, Error, Seek};
-use tenure_model::{AttrChange, Ino, Kind, NewNode, RenameMode, XattrMode, XattrName};
-
-fn node(kind: Kind) -> NewNode {
-    NewNode {
-        kind,
-        mode: 0o755,
-        umask: 0,
-        uid: 0,
-        gid: 0,
-        rdev: 0,
-        target: Box::default(),
-    }
-}
+use tenure_model::{AttrChange, Ino, Kind, RenameMode, XattrMode, XattrName};
 
 /// Returns a branch of which nothing is in memory, with a file `f` in a directory `d`, and their numbers.
 fn cold(at: At) -> (World, Ino, Ino) {

@@ -1,6 +1,6 @@
 //! An owner that takes nothing for a while: what waits is bounded, stays in batches that it may take, and is shipped later.
 
-use crate::world::{At, create, drive_name, hold, name, options, server_options};
+use crate::world::{At, create, drive_name, hold, name, node, options, server_options};
 use std::sync::Arc;
 use tenure_client::Branch;
 use tenure_model::{Ino, Kind, NewNode};
@@ -12,13 +12,8 @@ use tenure_wire::{Access, Error};
 /// Makes a symbolic link with the longest target: 4 KiB in the log.
 fn link(branch: &Branch, number: usize) -> Result<(), Error> {
     let node = NewNode {
-        kind: Kind::Symlink,
-        mode: 0o777,
-        umask: 0,
-        uid: 0,
-        gid: 0,
-        rdev: 0,
         target: vec![b'x'; 4095].into(),
+        ..node(Kind::Symlink)
     };
     branch
         .create(Ino::ROOT, &name(&format!("link-{number}")), &node)

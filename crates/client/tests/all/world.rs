@@ -180,17 +180,21 @@ pub(crate) fn extents(drive: &Drive, ino: Ino) -> Result<Vec<Piece>, Error> {
     Ok(extents)
 }
 
-pub(crate) fn make(branch: &Branch, at: &str) -> Result<Ino, Error> {
-    let node = NewNode {
-        kind: Kind::File,
-        mode: 0o644,
+/// Returns what an inode of root's is made from.
+pub(crate) fn node(kind: Kind) -> NewNode {
+    NewNode {
+        kind,
+        mode: 0o755,
         umask: 0,
         uid: 0,
         gid: 0,
         rdev: 0,
         target: Box::default(),
-    };
-    Ok(branch.create(Ino::ROOT, &name(at), &node)?.0)
+    }
+}
+
+pub(crate) fn make(branch: &Branch, at: &str) -> Result<Ino, Error> {
+    Ok(branch.create(Ino::ROOT, &name(at), &node(Kind::File))?.0)
 }
 
 pub(crate) fn sync(branch: &Branch, ino: Ino) -> Result<(), Error> {

@@ -4,9 +4,11 @@
 //! kernel sent them. Invariant: a [`Request`] exists only for a message whose parts all have the sizes that the protocol
 //! gives them.
 
+mod body;
 mod decode;
 
-pub(super) use decode::{Body, Init, Malformed, Message, decode, head};
+pub(super) use body::{Body, head};
+pub(super) use decode::{Init, Malformed, Message, decode};
 
 use super::payload::Payload;
 

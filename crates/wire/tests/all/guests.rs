@@ -69,6 +69,8 @@ fn a_session_that_comes_back_is_let_in_once_what_it_asked_before_is_done() {
             frames.next(&mut &again).is_err(),
             "the call before is not done yet"
         );
+        let renewals = || served.fake.count(&format!("renew {session}"));
+        assert_eq!(renewals(), 0, "it is not let in yet");
         served.fake.let_go("give_back");
         again.set_read_timeout(Some(LONG)).expect("it is not zero");
         let answer = frames
@@ -76,7 +78,8 @@ fn a_session_that_comes_back_is_let_in_once_what_it_asked_before_is_done() {
             .expect("it is a frame")
             .expect("it is answered");
         assert_eq!(Welcome::parse(&answer), Ok(Welcome::In));
-        assert_eq!(served.fake.count(&format!("renew {session}")), 1);
+        // The connection before was ended for it, and may have come back as well by now.
+        assert!((1..=2).contains(&renewals()));
     });
 }
 

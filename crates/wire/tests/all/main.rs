@@ -11,3 +11,4 @@ mod mend;
 mod peer;
 mod samples;
 mod script;
+mod silent;

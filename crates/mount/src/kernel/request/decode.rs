@@ -1,15 +1,19 @@
 //! Bytes from the kernel to requests.
 //!
-//! The only place that reads what the kernel wrote. Invariant: no input makes it panic; whatever has a wrong size, lacks
+//! The only place that says what the kernel wrote. Invariant: no input makes it panic; whatever has a wrong size, lacks
 //! a NUL or says two different things is [`Malformed`] and answered with an errno.
 
 use rustix::io::Errno;
-use zerocopy::{FromBytes, Immutable, KnownLayout};
+use zerocopy::FromBytes;
 
-use super::{Lock, LockKind, Operation, Request, SetTime, Setattr, Time, WriteFlags};
+use super::body::{Body, Parsed};
+use super::{Lock, LockKind, Operation, Request, SetTime, Setattr, Time};
 use crate::kernel::abi::{self, bits, opcode};
 use crate::kernel::flags::InitFlags;
-use crate::kernel::payload::Source;
+
+mod file;
+
+use file::file_operation;
 
 /// A message of the kernel: a request to answer, or one of those that are handled inside this room.
 #[derive(Debug)]
@@ -44,99 +48,6 @@ pub(in crate::kernel) struct Malformed {
     pub(in crate::kernel) unique: u64,
     pub(in crate::kernel) opcode: u32,
     pub(in crate::kernel) errno: Errno,
-}
-
-/// The parts of a request after its header: in one piece as `/dev/fuse` gives them, or with the fixed part apart.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::kernel) struct Body<'a> {
-    source: Source<'a>,
-    fixed: Option<&'a [u8]>,
-    rest: &'a [u8],
-}
-
-type Parsed<T> = Result<T, Errno>;
-
-/// Returns the header at the beginning of `bytes`, unless they are too short for one.
-pub(in crate::kernel) fn head(bytes: &[u8]) -> Option<abi::InHeader> {
-    abi::InHeader::read_from_prefix(bytes)
-        .ok()
-        .map(|(header, _)| header)
-}
-
-impl<'a> Body<'a> {
-    /// Returns the body of a request that was read whole from `/dev/fuse`: what follows its header in `source`.
-    pub(in crate::kernel) fn contiguous(source: Source<'a>) -> Body<'a> {
-        let rest = source.bytes.get(size_of::<abi::InHeader>()..).unwrap_or_default();
-        Body {
-            source,
-            fixed: None,
-            rest,
-        }
-    }
-
-    /// Returns the body of a request that came through a ring.
-    pub(in crate::kernel) fn split(fixed: &'a [u8], payload: &'a [u8]) -> Body<'a> {
-        Body {
-            source: Source::unkept(payload),
-            fixed: Some(fixed),
-            rest: payload,
-        }
-    }
-
-    /// Returns the fixed part, where that is apart, and where all the rest stands.
-    pub(in crate::kernel) fn parts(self) -> (Option<&'a [u8]>, Source<'a>) {
-        (self.fixed, self.source)
-    }
-
-    /// Takes the extensions off the end.
-    fn extensions(&mut self, units: u16) -> Parsed<&'a [u8]> {
-        let len = usize::from(units) * 8;
-        let at = self.rest.len().checked_sub(len).ok_or(Errno::IO)?;
-        let (rest, extensions) = self.rest.split_at(at);
-        self.rest = rest;
-        Ok(extensions)
-    }
-
-    /// Takes the fixed part, which comes first.
-    fn fixed<T: FromBytes + KnownLayout + Immutable>(&mut self) -> Parsed<T> {
-        if let Some(fixed) = self.fixed.take() {
-            return T::read_from_prefix(fixed)
-                .map(|(value, _)| value)
-                .map_err(|_| Errno::IO);
-        }
-        let (value, rest) = T::read_from_prefix(self.rest).map_err(|_| Errno::IO)?;
-        self.rest = rest;
-        Ok(value)
-    }
-
-    /// Takes a name with its NUL.
-    fn name(&mut self) -> Parsed<&'a [u8]> {
-        let end = self.rest.iter().position(|&byte| byte == 0).ok_or(Errno::IO)?;
-        let (name, rest) = self.rest.split_at(end);
-        self.rest = &rest[1..];
-        if name.is_empty() {
-            Err(Errno::INVAL)
-        } else {
-            Ok(name)
-        }
-    }
-
-    /// Takes all the rest, which must have `size` bytes.
-    fn bytes(&mut self, size: u32) -> Parsed<&'a [u8]> {
-        if self.rest.len() != size as usize {
-            return Err(Errno::IO);
-        }
-        Ok(std::mem::take(&mut self.rest))
-    }
-
-    /// Fails where something is left that nobody took.
-    fn end(self) -> Parsed<()> {
-        if self.rest.is_empty() {
-            Ok(())
-        } else {
-            Err(Errno::IO)
-        }
-    }
 }
 
 /// Returns the message that `header` and `body` are, in a mount that agreed on `flags`.
@@ -254,7 +165,7 @@ fn name_operation<'a>(code: u32, body: &mut Body<'a>) -> Parsed<Operation<'a>> {
                 flags, mode, umask, ..
             } = body.fixed()?;
             // What follows is the name of a dentry that has none: whatever it says, it means nothing.
-            body.rest = &[];
+            body.skip();
             Operation::Tmpfile { flags, mode, umask }
         }
         opcode::UNLINK => Operation::Unlink { name: body.name()? },
@@ -359,89 +270,6 @@ fn attribute_operation<'a>(code: u32, body: &mut Body<'a>, agreed: InitFlags) ->
     })
 }
 
-/// The operations on open files, and on the whole file system.
-fn file_operation<'a>(code: u32, body: &mut Body<'a>) -> Parsed<Operation<'a>> {
-    Ok(match code {
-        opcode::OPEN => {
-            let abi::OpenIn { flags, open_flags } = body.fixed()?;
-            Operation::Open {
-                flags,
-                kill_suidgid: open_flags & bits::OPEN_KILL_SUIDGID != 0,
-            }
-        }
-        opcode::OPENDIR => Operation::Opendir {
-            flags: body.fixed::<abi::OpenIn>()?.flags,
-        },
-        opcode::READ => read(body)?,
-        opcode::WRITE => write(body)?,
-        opcode::READDIR => {
-            let abi::ReadIn { fh, offset, size, .. } = body.fixed()?;
-            Operation::Readdir { fh, offset, size }
-        }
-        opcode::READDIRPLUS => {
-            let abi::ReadIn { fh, offset, size, .. } = body.fixed()?;
-            Operation::Readdirplus { fh, offset, size }
-        }
-        opcode::FLUSH => {
-            let abi::FlushIn { fh, lock_owner, .. } = body.fixed()?;
-            Operation::Flush { fh, lock_owner }
-        }
-        opcode::RELEASE => {
-            let abi::ReleaseIn {
-                fh,
-                flags,
-                release_flags,
-                lock_owner,
-            } = body.fixed()?;
-            let flush = release_flags & bits::RELEASE_FLUSH != 0;
-            let flock_unlock = release_flags & bits::RELEASE_FLOCK_UNLOCK != 0;
-            Operation::Release {
-                fh,
-                flags,
-                flush,
-                flock_unlock,
-                lock_owner,
-            }
-        }
-        opcode::RELEASEDIR => {
-            let abi::ReleaseIn { fh, flags, .. } = body.fixed()?;
-            Operation::Releasedir { fh, flags }
-        }
-        opcode::FSYNC => {
-            let (fh, datasync) = fsync(body)?;
-            Operation::Fsync { fh, datasync }
-        }
-        opcode::FSYNCDIR => {
-            let (fh, datasync) = fsync(body)?;
-            Operation::Fsyncdir { fh, datasync }
-        }
-        opcode::FALLOCATE => {
-            let abi::FallocateIn {
-                fh,
-                offset,
-                length,
-                mode,
-                ..
-            } = body.fixed()?;
-            Operation::Fallocate {
-                fh,
-                offset,
-                length,
-                mode,
-            }
-        }
-        opcode::LSEEK => {
-            let abi::LseekIn {
-                fh, offset, whence, ..
-            } = body.fixed()?;
-            Operation::Lseek { fh, offset, whence }
-        }
-        opcode::COPY_FILE_RANGE => copy_file_range(body, false)?,
-        opcode::COPY_FILE_RANGE_64 => copy_file_range(body, true)?,
-        code => rare_operation(code, body)?,
-    })
-}
-
 fn rare_operation<'a>(code: u32, body: &mut Body<'a>) -> Parsed<Operation<'a>> {
     Ok(match code {
         opcode::STATFS => Operation::Statfs,
@@ -507,7 +335,7 @@ fn rare_operation<'a>(code: u32, body: &mut Body<'a>) -> Parsed<Operation<'a>> {
 
 /// An operation that is only named: what it carries is skipped.
 fn unknown<'a>(opcode: u32, body: &mut Body<'a>) -> Operation<'a> {
-    body.rest = &[];
+    body.skip();
     Operation::Unknown { opcode }
 }
 
@@ -558,71 +386,6 @@ fn time(seconds: u64, nanoseconds: u32) -> Parsed<Time> {
     Ok(Time {
         seconds: seconds.cast_signed(),
         nanoseconds,
-    })
-}
-
-fn read<'a>(body: &mut Body<'a>) -> Parsed<Operation<'a>> {
-    let abi::ReadIn {
-        fh,
-        offset,
-        size,
-        read_flags,
-        lock_owner,
-        flags,
-        ..
-    } = body.fixed()?;
-    let lock_owner = (read_flags & bits::READ_LOCKOWNER != 0).then_some(lock_owner);
-    Ok(Operation::Read {
-        fh,
-        offset,
-        size,
-        flags,
-        lock_owner,
-    })
-}
-
-fn write<'a>(body: &mut Body<'a>) -> Parsed<Operation<'a>> {
-    let abi::WriteIn {
-        fh,
-        offset,
-        size,
-        write_flags,
-        lock_owner,
-        flags,
-        ..
-    } = body.fixed()?;
-    let data = body.source.payload(body.bytes(size)?);
-    let lock_owner = (write_flags & bits::WRITE_LOCKOWNER != 0).then_some(lock_owner);
-    let write_flags = WriteFlags {
-        cache: write_flags & bits::WRITE_CACHE != 0,
-        kill_suidgid: write_flags & bits::WRITE_KILL_SUIDGID != 0,
-    };
-    Ok(Operation::Write {
-        fh,
-        offset,
-        data,
-        write_flags,
-        flags,
-        lock_owner,
-    })
-}
-
-fn fsync(body: &mut Body<'_>) -> Parsed<(u64, bool)> {
-    let abi::FsyncIn { fh, fsync_flags, .. } = body.fixed()?;
-    Ok((fh, fsync_flags & bits::FSYNC_FDATASYNC != 0))
-}
-
-fn copy_file_range<'a>(body: &mut Body<'a>, wide: bool) -> Parsed<Operation<'a>> {
-    let copy = body.fixed::<abi::CopyFileRangeIn>()?;
-    Ok(Operation::CopyFileRange {
-        fh: copy.fh_in,
-        offset: copy.off_in,
-        to: copy.nodeid_out,
-        to_fh: copy.fh_out,
-        to_offset: copy.off_out,
-        length: copy.len,
-        flags: copy.flags,
-        wide,
     })
 }
 

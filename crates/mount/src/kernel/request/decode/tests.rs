@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::kernel::flags::InitFlags;
+use crate::kernel::payload::Source;
+use crate::kernel::request::head;
 
 /// The header of a request of user 1000, group 100, thread 77 on inode 5, with what follows it.
 fn message(opcode: u32, body: &[u8]) -> Vec<u8> {
