@@ -21,6 +21,7 @@ use tenure_model::Failure;
 #[derive(Clone)]
 pub struct MemoryBucket {
     inner: Arc<Inner>,
+    has_disk: bool,
 }
 
 struct Inner {
@@ -51,6 +52,14 @@ impl MemoryBucket {
         })
     }
 
+    /// Returns the same bucket as one that a service keeps: it gives no disk.
+    pub fn without_disk(&self) -> Self {
+        Self {
+            has_disk: false,
+            ..self.clone()
+        }
+    }
+
     /// Returns a bucket that holds what a disk holds after the power failed now: of each file what was synced,
     /// and a part, chosen by `seed`, of what was not.
     pub fn after_power_loss(&self, seed: u64) -> Self {
@@ -59,22 +68,18 @@ impl MemoryBucket {
             let seed = seed.wrapping_add(number);
             (key.clone(), Arc::new(file.after_power_loss(seed)))
         });
-        Self::holding(Contents {
-            files: files.collect(),
-            locks: BTreeMap::new(),
-        })
+        self.beside(files.collect())
     }
 
     /// Returns a bucket that holds what this one does now: what another process finds after this one was killed.
     pub fn copy(&self) -> Self {
         let contents = self.inner.disk.contents.lock();
         let files = contents.files.iter();
-        Self::holding(Contents {
-            files: files
+        self.beside(
+            files
                 .map(|(key, file)| (key.clone(), Arc::new(file.copy())))
                 .collect(),
-            locks: BTreeMap::new(),
-        })
+        )
     }
 
     /// Overwrites an object's or a file's bytes, as a failing disk would. Returns whether there is one.
@@ -91,11 +96,23 @@ impl MemoryBucket {
         *self.inner.disk.limit.lock() = bytes;
     }
 
+    /// Returns another bucket of the same kind.
+    fn beside(&self, files: BTreeMap<Key, Arc<MemoryFile>>) -> Self {
+        Self {
+            has_disk: self.has_disk,
+            ..Self::holding(Contents {
+                files,
+                locks: BTreeMap::new(),
+            })
+        }
+    }
+
     fn holding(contents: Contents) -> Self {
         let requests = Arc::new(Requests::default());
         let disk = Arc::new(MemoryDisk::new(contents, requests.clone()));
         Self {
             inner: Arc::new(Inner { requests, disk }),
+            has_disk: true,
         }
     }
 
@@ -163,11 +180,11 @@ impl Bucket for MemoryBucket {
     }
 
     fn disk(&self) -> Option<Arc<dyn Disk>> {
-        Some(self.inner.disk.clone())
+        self.has_disk.then(|| self.inner.disk.clone() as Arc<dyn Disk>)
     }
 
     fn tier(&self) -> &'static str {
-        "memory"
+        if self.has_disk { "memory" } else { "bucket" }
     }
 
     fn describe(&self) -> String {

@@ -4,10 +4,14 @@
 //! number and reads from them, also from those that are being filled. Which bytes a pack has stands in
 //! `docs/FORMAT.md`. Invariant: bytes that are returned were verified, by block checksum or by digest.
 //!
+//! On a bucket without a disk a pack is filled in memory and put as one object, when it is sealed or when somebody needs
+//! its bytes durable.
+//!
 //! A manifest must name only sealed packs: recovery knows an open pack's chunks from the journal alone.
 
 mod blocks;
 mod buffer;
+mod home;
 mod index;
 mod packs;
 mod recover;
@@ -21,6 +25,8 @@ pub use recover::{Missing, Recovered};
 pub use writer::PackWriter;
 
 use crate::key::{Key, number_text, parse_number};
+use index::Index;
+use std::sync::Arc;
 use tenure_model::{Digest, DriveName, PackNumber};
 
 /// A pack takes no more once it is this long: a cold reader gets neighbours with one range read, and
@@ -69,6 +75,8 @@ pub struct Sealed {
     pub len: u64,
     /// What it holds, by digest.
     pub entries: Vec<Entry>,
+    /// Its index, so that nobody reads what was just written.
+    index: Arc<Index>,
 }
 
 impl PackName {

@@ -99,7 +99,7 @@ pub(super) fn written(number: PackNumber, body_len: u64, entries: &[Entry], chec
 }
 
 /// A parsed index. Its entries stay as they were written: there can be millions.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct Index {
     number: PackNumber,
     body_len: u64,

@@ -1,13 +1,13 @@
 //! All packs of one drive: which there are, and reading from them by address.
 
 use super::buffer::Spare;
+use super::home::Home;
 use super::index::Index;
 use super::sealed::SealedPack;
 use super::thread;
 use super::writer::PackWriter;
 use super::{Entry, OPEN, PACK_LEN_TARGET, PackName, Recovered, Sealed, open_key, recover};
 use crate::bucket::Bucket;
-use crate::disk::Disk;
 use crate::key::parse_number;
 use crate::signal::Signal;
 use parking_lot::RwLock;
@@ -44,6 +44,7 @@ impl Default for Sizes {
 /// The packs of one drive. Shared by threads.
 pub struct Packs {
     bucket: Arc<dyn Bucket>,
+    home: Home,
     drive: DriveName,
     slots: RwLock<BTreeMap<PackNumber, Slot>>,
     spare: Arc<Spare>,
@@ -82,6 +83,7 @@ impl Packs {
     /// Knows no pack yet, and fills new ones as `sizes` says.
     pub fn with_sizes(bucket: Arc<dyn Bucket>, drive: DriveName, sizes: Sizes) -> Self {
         Self {
+            home: Home::of(&bucket),
             bucket,
             drive,
             slots: RwLock::default(),
@@ -105,14 +107,16 @@ impl Packs {
         Ok(listing)
     }
 
-    /// Starts a pack of a number that was never used, on the bucket's disk.
+    /// Starts a pack of a number that was never used: on the bucket's disk, or in memory where it has none.
+    ///
+    /// Eight are held in memory at most: that one more is not started tells to seal one.
     pub fn start(&self, number: PackNumber) -> Result<Arc<PackWriter>, Failure> {
         if self.slots.read().contains_key(&number) {
             return Err(Failure::DidNotHappen(format!("pack {number} was started before")));
         }
         let (spare, signal) = (self.spare.clone(), self.signal.clone());
         let memory = (spare, self.pack_len);
-        let writer = PackWriter::create(&*self.disk()?, &self.drive, number, memory, signal)?;
+        let writer = PackWriter::create(&self.home, &self.drive, number, memory, signal)?;
         let writer = Arc::new(writer);
         let mut slots = self.slots.write();
         if self.signal.has_ended() {
@@ -129,8 +133,8 @@ impl Packs {
         let Slot::Open(writer) = self.slot(number)? else {
             return Err(Failure::DidNotHappen(format!("pack {number} is sealed already")));
         };
-        let sealed = writer.seal(&*self.disk()?, &self.drive)?;
-        self.add(sealed.name);
+        let sealed = writer.seal()?;
+        self.add_sealed(&sealed);
         Ok(sealed)
     }
 
@@ -140,10 +144,10 @@ impl Packs {
     pub fn recover_open(&self, number: PackNumber, places: &[ChunkPlace]) -> Result<Recovered, Failure> {
         if let Some(Slot::Sealed(pack)) = self.slots.read().get(&number).cloned() {
             let index = self.index(&pack)?;
-            return Ok(recover::compare(pack.name(), pack.key(), &index, places));
+            return Ok(recover::compare(pack.name(), pack.key(), index, places));
         }
-        let recovered = recover::recover(&*self.disk()?, &self.drive, number, places)?;
-        recovered.sealed.iter().for_each(|sealed| self.add(sealed.name));
+        let recovered = recover::recover(&self.home, &self.drive, number, places)?;
+        recovered.sealed.iter().for_each(|sealed| self.add_sealed(sealed));
         Ok(recovered)
     }
 
@@ -152,13 +156,20 @@ impl Packs {
         if let Some(Slot::Open(_)) = self.slots.read().get(&number) {
             return Err(Failure::DidNotHappen(format!("pack {number} is being filled")));
         }
-        self.disk()?.remove(&open_key(&self.drive, number))
+        self.home.remove(&open_key(&self.drive, number))
     }
 
     /// Makes a sealed pack known, such as one that another process sealed.
     pub fn add(&self, name: PackName) {
         let sealed = Slot::Sealed(Arc::new(SealedPack::new(&self.drive, name)));
         self.slots.write().insert(name.number, sealed);
+    }
+
+    fn add_sealed(&self, sealed: &Sealed) {
+        let pack = SealedPack::of(sealed, self.uses.fetch_add(1, Ordering::Relaxed));
+        let slot = Slot::Sealed(Arc::new(pack));
+        self.slots.write().insert(sealed.name.number, slot);
+        self.forget_old_indexes(sealed.name.number);
     }
 
     /// Deletes a sealed pack that nothing names any more.
@@ -271,13 +282,6 @@ impl Packs {
             Slot::Sealed(_) => None,
         });
         open.collect()
-    }
-
-    fn disk(&self) -> Result<Arc<dyn Disk>, Failure> {
-        let bucket = &self.bucket;
-        bucket.disk().ok_or_else(|| {
-            Failure::DidNotHappen(format!("{} has no disk to fill a pack on", bucket.describe()))
-        })
     }
 
     fn slot(&self, number: PackNumber) -> Result<Slot, Failure> {

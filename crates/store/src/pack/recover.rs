@@ -3,12 +3,14 @@
 //! Invariant: nothing enters the index whose bytes do not hash to its digest, and no verified byte is overwritten.
 
 use super::blocks::{CHECKED_LEN, checksums};
+use super::home::Home;
 use super::index::Index;
 use super::seal::{self, Body};
 use super::{Entry, EntryKind, PackName, Sealed, open_key};
-use crate::disk::{Disk, DiskFile};
+use crate::disk::DiskFile;
 use crate::key::Key;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use tenure_model::{ChunkPlace, Digest, DriveName, Failure, PackNumber};
 
 /// Bytes of a body that are read at once: whole checksummed blocks.
@@ -33,35 +35,38 @@ pub struct Missing {
 }
 
 /// Compares a pack that is sealed with what the journal places in it.
-pub(super) fn compare(name: PackName, key: &Key, index: &Index, places: &[ChunkPlace]) -> Recovered {
+pub(super) fn compare(name: PackName, key: &Key, index: Arc<Index>, places: &[ChunkPlace]) -> Recovered {
     let entries: Vec<Entry> = index.entries().collect();
     let lost = places
         .iter()
         .filter(|place| index.find(place.at.digest).is_none());
-    let missing = lost.map(|place| missing(place, key, "is not in its index"));
+    let missing = lost
+        .map(|place| missing(place, key, "is not in its index"))
+        .collect();
     Recovered {
-        missing: missing.collect(),
+        missing,
         sealed: Some(Sealed {
             name,
             key: key.clone(),
             len: index.body_len() + super::index::written_len(entries.len(), index.body_len()),
             entries,
+            index,
         }),
     }
 }
 
 /// Verifies the places, writes the bytes that came with them where the pack lacks them, and seals the pack.
 pub(super) fn recover(
-    disk: &dyn Disk,
+    home: &Home,
     drive: &DriveName,
     number: PackNumber,
     places: &[ChunkPlace],
 ) -> Result<Recovered, Failure> {
     let key = open_key(drive, number);
-    let file = match disk.open(&key)? {
+    let file = match home.open(&key)? {
         Some(file) => file,
         None if places.is_empty() => return Ok(nothing(Vec::new())),
-        None => disk.create(&key)?,
+        None => home.create(&key)?,
     };
     file.settle()?;
     let mut found = Found {
@@ -82,11 +87,11 @@ pub(super) fn recover(
         .map(|place| missing(place, &key, "was not written before the crash"))
         .collect();
     if found.entries.is_empty() {
-        disk.remove(&key)?;
+        home.remove(&key)?;
         return Ok(nothing(missing));
     }
     let body = found.into_body(number, &key)?;
-    let sealed = Some(seal::finish(disk, drive, &*file, body)?);
+    let sealed = Some(seal::finish(home, drive, &*file, body)?);
     Ok(Recovered { sealed, missing })
 }
 

@@ -1,11 +1,13 @@
 //! Sealing: a body gets its index and its name, and never changes again.
 
-use super::index::{self, Footer};
+use super::home::Home;
+use super::index::{self, Footer, Index};
 use super::{Entry, PackName, Sealed};
-use crate::disk::{Disk, DiskFile};
+use crate::disk::DiskFile;
+use std::sync::Arc;
 use tenure_model::{DriveName, Failure, PackNumber};
 
-/// A body that is on disk, and what is in it; entries are in order of digest.
+/// A body that is written, and what is in it; entries are in order of digest.
 pub(super) struct Body {
     pub(super) number: PackNumber,
     pub(super) len: u64,
@@ -28,13 +30,14 @@ pub(super) fn again(failure: Failure) -> Failure {
 
 /// Writes index and footer behind the body, makes everything durable, and gives the file the pack's name.
 pub(super) fn finish(
-    disk: &dyn Disk,
+    home: &Home,
     drive: &DriveName,
     file: &dyn DiskFile,
     body: Body,
 ) -> Result<Sealed, Failure> {
     let mut bytes = index::written(body.number, body.len, &body.entries, &body.checksums);
     let footer = Footer::of(body.len, &bytes);
+    let index = Index::parsed(&bytes).expect("an index is read as it was written");
     bytes.extend_from_slice(&footer.written());
     let len = body.len + bytes.len() as u64;
     file.write_at(body.len, &bytes).map_err(again)?;
@@ -47,11 +50,12 @@ pub(super) fn finish(
             .expect("a digest has 32 bytes"),
     };
     let key = name.key(drive);
-    disk.rename(&super::open_key(drive, body.number), &key)?;
+    home.publish(&super::open_key(drive, body.number), &key)?;
     Ok(Sealed {
         name,
         key,
         len,
         entries: body.entries,
+        index: Arc::new(index),
     })
 }

@@ -2,7 +2,7 @@
 
 use super::blocks::{CHECKED_LEN, checksums, read_verified, touched};
 use super::index::{BadFooter, FOOTER_LEN, Footer, Index};
-use super::{Entry, PackName};
+use super::{Entry, PackName, Sealed};
 use crate::bucket::{Bucket, missing_or_short};
 use crate::key::Key;
 use parking_lot::Mutex;
@@ -31,6 +31,16 @@ impl SealedPack {
             name,
             index: Mutex::default(),
             used: AtomicU64::new(0),
+        }
+    }
+
+    /// Returns a pack that was just sealed.
+    pub(super) fn of(sealed: &Sealed, use_number: u64) -> Self {
+        Self {
+            name: sealed.name,
+            key: sealed.key.clone(),
+            index: Mutex::new(Some(sealed.index.clone())),
+            used: AtomicU64::new(use_number),
         }
     }
 

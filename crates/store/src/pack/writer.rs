@@ -1,13 +1,14 @@
-//! The pack that is being filled, on a disk.
+//! The pack that is being filled, on a disk or in memory.
 //!
 //! Bytes are copied once, into aligned memory, and written from there; each is written to disk once, but for the
 //! last block of what was flushed before it was full. Invariant: what is not in whole checksummed blocks on disk
-//! is in memory, so that every read is either from memory or verified.
+//! is in a buffer, so that every read is either from there or verified.
 
 use super::blocks::{CHECKED_LEN, read_verified, touched};
 use super::buffer::{Buffer, Spare};
+use super::home::Home;
 use super::{Entry, EntryKind, Sealed, index, open_key, seal};
-use crate::disk::{Disk, DiskFile};
+use crate::disk::DiskFile;
 use crate::key::Key;
 use crate::signal::Signal;
 use parking_lot::{Mutex, MutexGuard};
@@ -27,7 +28,9 @@ const RESERVE_UNIT: u64 = 1 << 20;
 /// A pack that is being filled. Shared by threads.
 pub struct PackWriter {
     number: PackNumber,
+    drive: DriveName,
     key: Key,
+    home: Home,
     file: Arc<dyn DiskFile>,
     spare: Arc<Spare>,
     len_target: u64,
@@ -55,24 +58,26 @@ struct State {
     reserved: u64,
     /// Whether it takes no more.
     closed: bool,
-    sealed: bool,
+    sealed: Option<Sealed>,
     failed: Option<Failure>,
 }
 
 impl PackWriter {
     /// Creates the pack's file and asks for its first room.
     pub(super) fn create(
-        disk: &dyn Disk,
+        home: &Home,
         drive: &DriveName,
         number: PackNumber,
         (spare, len_target): (Arc<Spare>, u64),
         signal: Arc<Signal>,
     ) -> Result<Self, Failure> {
         let key = open_key(drive, number);
-        let file = disk.create(&key)?;
+        let file = home.create(&key)?;
         let writer = Self {
             number,
+            drive: drive.clone(),
             key: key.clone(),
+            home: home.clone(),
             file,
             state: Mutex::new(State::new(Buffer::new(spare.take(), 0))),
             spare,
@@ -84,7 +89,7 @@ impl PackWriter {
         };
         writer.reserve(1).inspect_err(|_| {
             // The room that was not there is what the caller hears of; an empty file is discarded at the next start.
-            let _ = disk.remove(&key);
+            let _ = home.remove(&key);
         })?;
         Ok(writer)
     }
@@ -167,12 +172,14 @@ impl PackWriter {
     }
 
     /// Writes everything that was appended to disk and does not wait until it is durable: it survives the end of this
-    /// process.
+    /// process. Where packs are filled in memory nothing does: whoever has the bytes keeps them until they are durable.
     pub fn hand_over(&self) -> Result<(), Failure> {
         self.write_all()
     }
 
     /// Returns when everything before `upto` is durable. Concurrent callers share one wait for the disk.
+    ///
+    /// Where packs are filled in memory the pack is put for that, and takes no more.
     pub fn flush(&self, upto: u64) -> Result<(), Failure> {
         let _syncing = self.syncing.lock();
         {
@@ -181,6 +188,9 @@ impl PackWriter {
             if state.durable >= upto.min(state.end()) {
                 return Ok(());
             }
+        }
+        if !self.home.keeps_parts() {
+            return self.seal_alone().map(|_| ());
         }
         self.write_all()?;
         let written = self.state.lock().written;
@@ -240,13 +250,18 @@ impl PackWriter {
 
     /// Writes the index and gives the pack its name; nothing can be appended from now on. What did not happen can be
     /// tried again.
-    pub(super) fn seal(&self, disk: &dyn Disk, drive: &DriveName) -> Result<Sealed, Failure> {
+    pub(super) fn seal(&self) -> Result<Sealed, Failure> {
         let _syncing = self.syncing.lock();
+        self.seal_alone()
+    }
+
+    /// Seals the pack, while nobody else waits for the disk.
+    fn seal_alone(&self) -> Result<Sealed, Failure> {
         {
             let mut state = self.state.lock();
             state.check()?;
-            if state.sealed {
-                return Err(Failure::DidNotHappen(format!("{} is sealed already", self.key)));
+            if let Some(sealed) = &state.sealed {
+                return Ok(sealed.clone());
             }
             state.closed = true;
         }
@@ -267,15 +282,16 @@ impl PackWriter {
             entries: self.entries(),
             checksums,
         };
-        let sealed = seal::finish(disk, drive, &*self.file, body).map_err(|failure| match failure {
-            Failure::DidNotHappen(_) | Failure::NoSpace(_) => failure,
-            Failure::Unknown(_) | Failure::Waits(_) | Failure::Corrupt(_) | Failure::Fenced(_) => {
-                self.fail(failure)
-            }
-        })?;
+        let sealed =
+            seal::finish(&self.home, &self.drive, &*self.file, body).map_err(|failure| match failure {
+                Failure::DidNotHappen(_) | Failure::NoSpace(_) => failure,
+                Failure::Unknown(_) | Failure::Waits(_) | Failure::Corrupt(_) | Failure::Fenced(_) => {
+                    self.fail(failure)
+                }
+            })?;
         let mut state = self.state.lock();
         state.durable = body_len;
-        state.sealed = true;
+        state.sealed = Some(sealed.clone());
         Ok(sealed)
     }
 
@@ -414,7 +430,7 @@ impl State {
             durable: 0,
             reserved: 0,
             closed: false,
-            sealed: false,
+            sealed: None,
             failed: None,
         }
     }

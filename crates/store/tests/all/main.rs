@@ -5,5 +5,6 @@
 mod buckets;
 mod crashes;
 mod damage;
+mod held;
 mod packs;
 mod world;
