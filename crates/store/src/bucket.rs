@@ -15,13 +15,17 @@ use thiserror::Error;
 pub enum Put {
     /// The object was not there; now it is, durably.
     Created,
-    /// An object of that key is there, durably. It may be ours, when an earlier reply was lost: read it to know.
+    /// An object of that key is there, durably: another's, or ours when a reply was lost, of an earlier call or of a try within
+    /// this one. Read it and compare it whole to know.
     Exists,
 }
 
 /// A store of objects that are written once. Shared by threads; every call blocks.
 pub trait Bucket: Send + Sync {
-    /// Creates an object unless its key is taken. `Failure::Unknown` means that it may have been created.
+    /// Creates an object unless its key is taken.
+    ///
+    /// `Failure::Unknown` means that it may have been created, or may yet be, by a request that is still on its way: read
+    /// it, or put the same again. Any other failure means that this call has not created it and will not.
     fn put_if_absent(&self, key: &Key, bytes: &[u8]) -> Result<Put, Failure>;
 
     /// Returns an object's bytes, or none when there is no such object.
@@ -37,9 +41,11 @@ pub trait Bucket: Send + Sync {
     fn list(&self, under: &str) -> Result<Vec<Key>, Failure>;
 
     /// Returns what stands directly below `under`, in byte order: names of objects, and of groups without their `/`.
+    ///
+    /// Some services name a group for a while after its last object was deleted.
     fn children(&self, under: &str) -> Result<Vec<String>, Failure>;
 
-    /// Deletes an object, durably; one that is not there is no failure.
+    /// Deletes an object, durably; one that is not there is no failure. `Failure::Unknown` means that it may be gone.
     fn delete(&self, key: &Key) -> Result<(), Failure>;
 
     /// Returns the counters of everything that was asked of this bucket.

@@ -16,10 +16,14 @@ pub mod marker;
 pub mod faulty;
 pub mod folder;
 pub mod memory;
+pub mod remote;
+pub mod url;
 
 pub mod pack;
 
 pub mod conformance;
+pub mod proof;
+pub mod proxy;
 
 pub use aligned::Aligned;
 pub use bucket::{Bucket, Counts, OpenError, Put, Requests};
@@ -28,4 +32,5 @@ pub use faulty::FaultyBucket;
 pub use folder::FolderBucket;
 pub use key::Key;
 pub use memory::MemoryBucket;
+pub use remote::RemoteBucket;
 pub use signal::Signal;

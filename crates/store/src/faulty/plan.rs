@@ -64,41 +64,45 @@ pub struct Call {
     pub key: Key,
 }
 
-/// Which faults happen when. The empty plan has none.
-#[derive(Clone, Debug, Default)]
-pub struct Plan {
-    at: BTreeMap<u64, Fault>,
-    on: Vec<(CallKind, String, Fault)>,
-    random: Option<RandomFaults>,
+/// Which faults, of a kind of them, happen when. The empty plan has none.
+#[derive(Clone, Debug)]
+pub struct Plan<F = Fault> {
+    at: BTreeMap<u64, F>,
+    on: Vec<(CallKind, String, F)>,
+    random: Option<RandomFaults<F>>,
 }
 
 #[derive(Clone, Debug)]
-struct RandomFaults {
+struct RandomFaults<F> {
     seed: u64,
     one_in: u64,
-    kinds: Vec<Fault>,
+    kinds: Vec<F>,
 }
 
-impl Plan {
+impl<F: Copy> Plan<F> {
     /// Returns a plan without faults.
     pub fn none() -> Self {
-        Self::default()
+        Self {
+            at: BTreeMap::new(),
+            on: Vec::new(),
+            random: None,
+        }
     }
 
     /// Adds a fault at the call of that number.
-    pub fn at(mut self, number: u64, fault: Fault) -> Self {
+    pub fn at(mut self, number: u64, fault: F) -> Self {
         self.at.insert(number, fault);
         self
     }
 
     /// Adds a fault at every call of a kind whose key contains `part`.
-    pub fn on(mut self, kind: CallKind, part: &str, fault: Fault) -> Self {
+    pub fn on(mut self, kind: CallKind, part: &str, fault: F) -> Self {
         self.on.push((kind, part.to_owned(), fault));
         self
     }
 
     /// Adds faults of these kinds at about one in `one_in` calls; the same seed gives the same faults.
-    pub fn at_random(mut self, seed: u64, one_in: u64, kinds: &[Fault]) -> Self {
+    pub fn at_random(mut self, seed: u64, one_in: u64, kinds: &[F]) -> Self {
         self.random = Some(RandomFaults {
             seed,
             one_in,
@@ -107,8 +111,8 @@ impl Plan {
         self
     }
 
-    pub(super) fn fault_at(&self, call: &Call) -> Option<Fault> {
-        let named = |(kind, part, _): &&(CallKind, String, Fault)| {
+    pub(crate) fn fault_at(&self, call: &Call) -> Option<F> {
+        let named = |(kind, part, _): &&(CallKind, String, F)| {
             *kind == call.kind && call.key.as_str().contains(part.as_str())
         };
         let random = || {
@@ -122,8 +126,8 @@ impl Plan {
     }
 }
 
-impl RandomFaults {
-    fn fault_at(&self, number: u64) -> Option<Fault> {
+impl<F: Copy> RandomFaults<F> {
+    fn fault_at(&self, number: u64) -> Option<F> {
         let mut mixed = self.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -11,6 +11,16 @@ fn check(bucket: &dyn Bucket) {
     conformance::check_bucket(bucket);
     let disk = bucket.disk().unwrap();
     conformance::check_disk(bucket, &disk);
+    a_group_without_objects_is_gone(bucket);
+}
+
+fn a_group_without_objects_is_gone(bucket: &dyn Bucket) {
+    bucket
+        .put_if_absent(&key("group/deep/down/object"), b"x")
+        .unwrap();
+    bucket.put_if_absent(&key("group/object"), b"x").unwrap();
+    bucket.delete(&key("group/deep/down/object")).unwrap();
+    assert_eq!(bucket.children("group/"), Ok(vec!["object".to_owned()]));
 }
 
 fn key(text: &str) -> Key {

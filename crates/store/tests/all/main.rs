@@ -7,4 +7,6 @@ mod crashes;
 mod damage;
 mod held;
 mod packs;
+mod proof;
+mod remote;
 mod world;
