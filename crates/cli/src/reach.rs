@@ -14,8 +14,10 @@ use tenure_core::Branch;
 use tenure_model::{BranchName, DriveName, Failure, Refusal};
 use tenure_server::{Beginning, Drive, Options};
 use tenure_store::{Bucket, FolderBucket, OpenError};
-use tenure_wire::unix::{self, Connection, Dial, Greeting, Host, Limits, Patience, Service};
-use tenure_wire::{BranchInfo, Owner, Who};
+use tenure_wire::{
+    BranchInfo, Connection, Dial, Door, Greeting, Host, Limits, Owner, Patience, Service, Whereabouts, Who,
+    serve, unix,
+};
 
 /// The branch that is meant where none is named.
 pub(crate) const MAIN: &str = "main";
@@ -132,7 +134,7 @@ impl Hosting {
     pub(crate) fn begin(drive: Arc<Drive>, socket: &Path) -> Result<Self, tenure_wire::Error> {
         let listener = unix::listen(socket)?;
         let host = Arc::new(OneDrive(Arc::clone(&drive)));
-        let service = unix::serve::<Branch>(listener, host, Limits::default())?;
+        let service = serve::<Branch>([Door::Unix(listener)], host, Limits::default())?;
         Ok(Hosting {
             drive,
             service: Some(service),
@@ -152,9 +154,9 @@ impl Hosting {
 struct OneDrive(Arc<Drive>);
 
 impl Host<Branch> for OneDrive {
-    fn drive(&self, name: &DriveName) -> Result<AnyOwner, tenure_wire::Error> {
+    fn drive(&self, name: &DriveName) -> Result<Whereabouts<Branch>, tenure_wire::Error> {
         if name == self.0.name() {
-            return Ok(Arc::clone(&self.0) as AnyOwner);
+            return Ok(Whereabouts::Here(Arc::clone(&self.0) as AnyOwner));
         }
         Err(Refusal::Because(format!("this process serves {} and not {name}", self.0.name())).into())
     }

@@ -12,4 +12,7 @@ pub use owner::{
     Access, BranchInfo, Chunk, Created, Done, Error, Lent, Opened, Owner, Placed, Room, Shared, Shipped,
     Status, Who,
 };
-pub use transport::unix;
+pub use transport::{
+    Connection, Dial, Dialer, Door, Greeting, Host, HostPort, Limits, Patience, ServerAddress, Servers,
+    Service, Stream, Unencrypted, Whereabouts, serve, unix, web,
+};

@@ -14,8 +14,7 @@ use tenure_core::Branch;
 use tenure_model::{DriveName, Refusal};
 use tenure_server::Drive;
 use tenure_store::Bucket;
-use tenure_wire::unix::{self, Host, Limits};
-use tenure_wire::{Error, Owner};
+use tenure_wire::{Door, Error, Host, Limits, Owner, Whereabouts, serve, unix};
 
 /// Own drives for mounts and commands of this machine, until it is ended
 #[derive(Debug, clap::Args)]
@@ -45,8 +44,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             format!("tenure serve --listen unix:{}.2 ...", args.listen.display()),
         )
     })?;
-    let service = unix::serve::<Branch>(
-        listener,
+    let service = serve::<Branch>(
+        [Door::Unix(listener)],
         Arc::clone(&drives) as Arc<dyn Host<Branch>>,
         Limits::default(),
     )?;
@@ -74,10 +73,10 @@ struct Drives {
 }
 
 impl Host<Branch> for Drives {
-    fn drive(&self, name: &DriveName) -> Result<Arc<dyn Owner<Branch>>, Error> {
+    fn drive(&self, name: &DriveName) -> Result<Whereabouts<Branch>, Error> {
         let mut open = self.open.lock();
         if let Some(drive) = open.get(name) {
-            return Ok(Arc::clone(drive) as Arc<dyn Owner<Branch>>);
+            return Ok(Whereabouts::Here(Arc::clone(drive) as Arc<dyn Owner<Branch>>));
         }
         let drive = Drive::open(
             Arc::clone(&self.bucket),
@@ -85,7 +84,7 @@ impl Host<Branch> for Drives {
             reach::options(Some(self.socket.clone())),
         )?;
         open.insert(name.clone(), Arc::clone(&drive));
-        Ok(drive)
+        Ok(Whereabouts::Here(drive))
     }
 
     fn control(&self, verb: &str, _: &[u8]) -> Result<Vec<u8>, Error> {

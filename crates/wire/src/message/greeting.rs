@@ -78,6 +78,8 @@ pub enum Welcome {
     Refused(String),
     /// It may work later; a sentence says why.
     Later(String),
+    /// The owner of the drive is at this address of a server.
+    Elsewhere(String),
 }
 
 impl Welcome {
@@ -88,6 +90,7 @@ impl Welcome {
             Welcome::In => (0, ""),
             Welcome::Refused(why) => (1, why.as_str()),
             Welcome::Later(why) => (2, why.as_str()),
+            Welcome::Elsewhere(address) => (3, address.as_str()),
         };
         out.push(number);
         put_text(&mut out, text);
@@ -106,6 +109,7 @@ impl Welcome {
             (0, text) if text.is_empty() => Ok(Welcome::In),
             (1, why) => Ok(Welcome::Refused(why)),
             (2, why) => Ok(Welcome::Later(why)),
+            (3, address) => Ok(Welcome::Elsewhere(address)),
             _ => Err(malformed("answer to a greeting")),
         }
     }

@@ -1,13 +1,23 @@
 //! Calls over a socket are the calls of the owner: the same in, the same out.
 
-use crate::fake::{Fake, Here, LONG, dialling, greeting, limits, owner, patience, served};
+use crate::carrier::{Carrier, over_every_carrier, served, well_served};
+use crate::fake::{Fake, Here, LONG, greeting, limits, owner, patience};
 use crate::samples::{address, batch, branch, checkpoint, chunk, drive, who};
 use std::fmt::Debug;
 use std::sync::{Arc, mpsc};
 use tenure_model::record::Source;
 use tenure_model::{Address, Batch, BranchId, Digest, Failure, PackNumber, Refusal, SessionId};
-use tenure_wire::unix::{Connection, Greeting};
-use tenure_wire::{Access, Error, Owner, Shared, Shipped, Who};
+use tenure_wire::{Access, Connection, Error, Greeting, Owner, Shared, Shipped, Who};
+
+over_every_carrier!(
+    calls_from_another_process_are_the_calls_of_the_owner,
+    whoever_comes_from_another_process_is_not_hosted_whatever_it_says,
+    a_branch_in_memory_never_crosses,
+    an_answer_that_is_too_long_is_refused_and_the_connection_goes_on,
+    a_call_that_is_too_long_is_refused_before_it_is_sent,
+    a_read_longer_than_a_chunk_is_refused,
+    many_threads_get_their_own_answers,
+);
 
 pub(crate) fn ship(owner: &dyn Owner<Here>, batch: Batch) -> Result<Shipped, Error> {
     let (send, receive) = mpsc::channel();
@@ -71,10 +81,9 @@ fn outcomes(owner: &dyn Owner<Here>) -> Vec<String> {
     all
 }
 
-#[test]
-fn calls_over_a_socket_are_the_calls_of_the_owner() {
+fn calls_from_another_process_are_the_calls_of_the_owner(carrier: Carrier) {
     let direct = Fake::default();
-    let served = served(limits());
+    let served = well_served(carrier);
     let connection = served.connect();
     assert_eq!(outcomes(owner(&connection)), outcomes(&direct));
     let calls = |fake: &Fake| {
@@ -86,9 +95,8 @@ fn calls_over_a_socket_are_the_calls_of_the_owner() {
     assert_eq!(calls(&served.fake), calls(&direct));
 }
 
-#[test]
-fn whoever_comes_by_a_socket_is_not_hosted_whatever_it_says() {
-    let served = served(limits());
+fn whoever_comes_from_another_process_is_not_hosted_whatever_it_says(carrier: Carrier) {
+    let served = well_served(carrier);
     owner(&served.connect())
         .open(&Who {
             hosted: true,
@@ -98,9 +106,8 @@ fn whoever_comes_by_a_socket_is_not_hosted_whatever_it_says() {
     assert_eq!(served.fake.begun(), [format!("open {:?}", who())]);
 }
 
-#[test]
-fn a_branch_in_memory_never_crosses() {
-    let served = served(limits());
+fn a_branch_in_memory_never_crosses(carrier: Carrier) {
+    let served = well_served(carrier);
     let connection = served.connect();
     let session = owner(&connection).open(&who()).expect("it is opened").session;
     let lent = owner(&connection).lend(session, "here", Access::Read);
@@ -122,8 +129,7 @@ fn the_hosting_process_answers_words_with_and_without_a_drive() {
         drive: None,
         ..greeting()
     };
-    let about_none =
-        Connection::reach(dialling(&served.path), no_drive, patience()).expect("somebody answers");
+    let about_none = Connection::reach(served.dialling(), no_drive, patience()).expect("somebody answers");
     for connection in [&about_work, &about_none] {
         assert_eq!(
             connection.control("echo", b"{\"a\":1}", LONG),
@@ -153,9 +159,8 @@ fn a_panic_of_the_owner_is_a_failure_of_that_call_alone() {
     assert!(owner(&connection).room().is_ok());
 }
 
-#[test]
-fn an_answer_that_is_too_long_is_refused_and_the_connection_goes_on() {
-    let served = served(limits());
+fn an_answer_that_is_too_long_is_refused_and_the_connection_goes_on(carrier: Carrier) {
+    let served = well_served(carrier);
     let connection = served.connect();
     let found = owner(&connection).check(true);
     assert!(
@@ -165,9 +170,8 @@ fn an_answer_that_is_too_long_is_refused_and_the_connection_goes_on() {
     assert!(owner(&connection).check(false).is_ok());
 }
 
-#[test]
-fn a_call_that_is_too_long_is_refused_before_it_is_sent() {
-    let served = served(limits());
+fn a_call_that_is_too_long_is_refused_before_it_is_sent(carrier: Carrier) {
+    let served = well_served(carrier);
     let connection = served.connect();
     let session = owner(&connection).open(&who()).expect("it is opened").session;
     let long = Batch {
@@ -178,9 +182,8 @@ fn a_call_that_is_too_long_is_refused_before_it_is_sent() {
     assert!(ship(owner(&connection), batch(session, 1)).is_ok());
 }
 
-#[test]
-fn a_read_longer_than_a_chunk_is_refused() {
-    let served = served(limits());
+fn a_read_longer_than_a_chunk_is_refused(carrier: Carrier) {
+    let served = well_served(carrier);
     let mut out = vec![0; tenure_model::limits::CHUNK_LEN_MAX + 1];
     let read = owner(&served.connect()).read(address(1), 0, &mut out);
     assert_eq!(read, Err(Refusal::InvalidArgument.into()));
@@ -194,7 +197,7 @@ fn who_asks_for_what_is_not_there_is_told_so() {
             drive: Some(drive(name)),
             ..greeting()
         };
-        Connection::reach(dialling(&served.path), greeting, patience()).map(drop)
+        Connection::reach(served.dialling(), greeting, patience()).map(drop)
     };
     assert_eq!(
         reach("other"),
@@ -206,9 +209,8 @@ fn who_asks_for_what_is_not_there_is_told_so() {
     );
 }
 
-#[test]
-fn many_threads_get_their_own_answers() {
-    let served = served(limits());
+fn many_threads_get_their_own_answers(carrier: Carrier) {
+    let served = well_served(carrier);
     let connection = Arc::new(served.connect());
     let threads: Vec<_> = (0..20u64)
         .map(|thread| {

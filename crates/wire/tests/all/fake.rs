@@ -1,10 +1,11 @@
 //! An owner in memory: it answers the same to the same calls, notes each, and can be held at any of them.
 
+use crate::carrier::{Served, dialling_to, serve_behind};
 use crate::samples::{address, branch_info, drive, place, status, who};
 use parking_lot::{Condvar, Mutex};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -14,10 +15,10 @@ use tenure_model::{
     Address, Batch, BranchId, BranchName, CheckpointName, Clock, Digest, DriveName, Epoch, Failure, Ino,
     InoRange, PackNumber, Refusal, SessionId, Timestamp, limits,
 };
-use tenure_wire::unix::{Connection, Dial, Greeting, Host, Limits, Patience, Service, dial, listen, serve};
+use tenure_wire::unix::listen;
 use tenure_wire::{
-    Access, BranchInfo, Chunk, Created, Done, Error, Lent, Opened, Owner, Placed, Room, Shared, Shipped,
-    Status, Who,
+    Access, BranchInfo, Chunk, Connection, Created, Dial, Done, Door, Error, Greeting, Host, Lent, Limits,
+    Opened, Owner, Patience, Placed, Room, ServerAddress, Service, Shared, Shipped, Status, Whereabouts, Who,
 };
 
 /// What a branch is here.
@@ -324,9 +325,9 @@ impl Owner<Here> for Fake {
 pub(crate) struct Hosting(pub(crate) Arc<Fake>);
 
 impl Host<Here> for Hosting {
-    fn drive(&self, name: &DriveName) -> Result<Arc<dyn Owner<Here>>, Error> {
+    fn drive(&self, name: &DriveName) -> Result<Whereabouts<Here>, Error> {
         match name.as_str() {
-            "work" => Ok(self.0.clone()),
+            "work" => Ok(Whereabouts::Here(self.0.clone())),
             "busy" => Err(Failure::DidNotHappen("the drive is being opened".into()).into()),
             _ => Err(Refusal::Because(format!("there is no drive {name}")).into()),
         }
@@ -380,41 +381,21 @@ pub(crate) fn patience() -> Patience {
 pub(crate) fn limits() -> Limits {
     Limits {
         grace: LONG,
+        far_grace: LONG,
         greeting_max: LONG,
         drain_max: LONG,
         ..Limits::default()
     }
 }
 
-/// A directory with a socket at which the fake owner is served.
-pub(crate) struct Served {
-    pub(crate) fake: Arc<Fake>,
-    pub(crate) service: Service,
-    pub(crate) path: PathBuf,
-    _directory: tempfile::TempDir,
-}
-
-pub(crate) fn served(limits: Limits) -> Served {
-    let directory = tempfile::tempdir().expect("there is room for a directory");
-    let path = directory.path().join("socket");
-    let fake = Arc::new(Fake::default());
-    let service = serve_at(&path, fake.clone(), limits);
-    Served {
-        fake,
-        service,
-        path,
-        _directory: directory,
-    }
-}
-
+/// Serves a fake owner at a unix socket.
 pub(crate) fn serve_at(path: &Path, fake: Arc<Fake>, limits: Limits) -> Service {
     let listener = listen(path).expect("nobody else listens there");
-    serve(listener, Arc::new(Hosting(fake)), limits).expect("there are threads")
+    serve_behind(Door::Unix(listener), &fake, limits)
 }
 
 pub(crate) fn dialling(path: &Path) -> Dial {
-    let path = path.to_owned();
-    Arc::new(move || dial(&path, LONG))
+    dialling_to(&ServerAddress::Unix(path.to_owned()))
 }
 
 pub(crate) fn greeting() -> Greeting {
@@ -425,12 +406,24 @@ pub(crate) fn greeting() -> Greeting {
 }
 
 impl Served {
+    pub(crate) fn dialling(&self) -> Dial {
+        dialling_to(&self.address)
+    }
+
     pub(crate) fn connect(&self) -> Connection {
-        Connection::reach(dialling(&self.path), greeting(), patience()).expect("somebody answers")
+        Connection::reach(self.dialling(), greeting(), patience()).expect("somebody answers")
+    }
+
+    /// Returns the path of the socket at which it is served.
+    pub(crate) fn path(&self) -> &Path {
+        let ServerAddress::Unix(path) = &self.address else {
+            panic!("{} is no socket", self.address);
+        };
+        path
     }
 
     pub(crate) fn stream(&self) -> UnixStream {
-        UnixStream::connect(&self.path).expect("somebody listens")
+        UnixStream::connect(self.path()).expect("somebody listens")
     }
 }
 

@@ -1,7 +1,8 @@
 //! What comes from a socket may be anything: it is refused or ends its connection, and nothing else.
 
 use crate::bytes::framed;
-use crate::fake::{Served, limits, owner, served};
+use crate::carrier::{Served, served};
+use crate::fake::{limits, owner};
 use crate::guests::greet;
 use crate::samples::{hello, who};
 use std::io::{Read, Write};
@@ -9,9 +10,9 @@ use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 use tenure_model::Refusal;
+use tenure_wire::Limits;
 use tenure_wire::frame::FrameReader;
 use tenure_wire::message::{Answer, Call, Hello, Request, Welcome};
-use tenure_wire::unix::Limits;
 use tenure_wire::{Error, Who};
 
 /// Says something, and returns all that is answered until the connection is ended.
@@ -28,7 +29,7 @@ fn is_well(served: &Served) {
     assert!(owner(&served.connect()).room().is_ok());
 }
 
-fn bytes_of(seed: u64, len: usize) -> Vec<u8> {
+pub(crate) fn bytes_of(seed: u64, len: usize) -> Vec<u8> {
     let mut seed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut byte = || {
         seed ^= seed << 13;

@@ -1,15 +1,15 @@
 //! Processes that are killed: an owner in the middle of calls, and a client that leaves a session behind.
 
 use crate::calls::ship;
-use crate::fake::{Fake, LONG, dialling, greeting, limits, owner, patience, serve_at, served};
+use crate::carrier::served;
+use crate::fake::{Fake, LONG, dialling, greeting, limits, owner, patience, serve_at};
 use crate::samples::{batch, chunk, who};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use tenure_model::{Failure, SessionId};
-use tenure_wire::Error;
-use tenure_wire::unix::{Connection, Patience};
+use tenure_wire::{Connection, Error, Patience};
 
 /// Says what this program does as a child, and at which socket.
 const ROLE: &str = "TENURE_WIRE_TEST_ROLE";
@@ -123,7 +123,7 @@ fn calls_to_an_owner_that_is_killed_go_to_the_next_one_or_say_that_they_are_unkn
 #[test]
 fn the_session_of_a_client_that_is_killed_is_closed_without_waiting_for_the_grace() {
     let served = served(limits());
-    let mut client = Other::start("client", &served.path);
+    let mut client = Other::start("client", served.path());
     assert_eq!(served.fake.open_sessions(), [SessionId(1)]);
     client.kill();
     // The grace is as long as this test may take in all.

@@ -2,7 +2,8 @@
 
 use crate::bytes::framed;
 use crate::calls::ship;
-use crate::fake::{limits, owner, served};
+use crate::carrier::{Carrier, over_every_carrier, served, well_served};
+use crate::fake::{limits, owner};
 use crate::guests::greet;
 use crate::samples::{address, batch, chunk, who};
 use std::io::Write;
@@ -10,9 +11,14 @@ use std::sync::mpsc;
 use tenure_model::{Address, Digest, PackNumber};
 use tenure_wire::message::{Call, Request};
 
-#[test]
-fn a_bulk_transfer_that_is_stuck_delays_neither_a_batch_nor_a_page() {
-    let served = served(limits());
+over_every_carrier!(
+    a_bulk_transfer_that_is_stuck_delays_neither_a_batch_nor_a_page,
+    pages_that_are_slow_to_load_delay_no_batch,
+    batches_of_one_connection_are_shipped_in_the_order_in_which_they_came,
+);
+
+fn a_bulk_transfer_that_is_stuck_delays_neither_a_batch_nor_a_page(carrier: Carrier) {
+    let served = well_served(carrier);
     let connection = served.connect();
     let session = owner(&connection).open(&who()).expect("it is opened").session;
     served.fake.hold("place");
@@ -31,9 +37,8 @@ fn a_bulk_transfer_that_is_stuck_delays_neither_a_batch_nor_a_page() {
     });
 }
 
-#[test]
-fn pages_that_are_slow_to_load_delay_no_batch() {
-    let served = served(limits());
+fn pages_that_are_slow_to_load_delay_no_batch(carrier: Carrier) {
+    let served = well_served(carrier);
     let connection = served.connect();
     let session = owner(&connection).open(&who()).expect("it is opened").session;
     served.fake.hold("page");
@@ -77,9 +82,8 @@ fn what_takes_long_delays_neither_a_batch_nor_what_is_short() {
     });
 }
 
-#[test]
-fn batches_of_one_connection_are_shipped_in_the_order_in_which_they_came() {
-    let served = served(limits());
+fn batches_of_one_connection_are_shipped_in_the_order_in_which_they_came(carrier: Carrier) {
+    let served = well_served(carrier);
     let connection = served.connect();
     let session = owner(&connection).open(&who()).expect("it is opened").session;
     let (send, told) = mpsc::channel();

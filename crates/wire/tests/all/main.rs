@@ -2,7 +2,10 @@
 
 mod bytes;
 mod calls;
+mod carrier;
+mod cut;
 mod fake;
+mod foreign;
 mod guests;
 mod hostile;
 mod killed;
@@ -11,4 +14,6 @@ mod mend;
 mod peer;
 mod samples;
 mod script;
+mod servers;
 mod silent;
+mod web;

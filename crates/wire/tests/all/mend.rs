@@ -2,19 +2,20 @@
 
 use crate::bytes::framed;
 use crate::calls::ship;
-use crate::fake::{Fake, LONG, greeting, limits, owner, patience, serve_at, served};
-use crate::samples::{batch, branch, chunk, who};
+use crate::carrier::{Carrier, again, over_every_carrier, serve_behind, served_over, well_served};
+use crate::fake::{Fake, LONG, greeting, limits, owner, patience};
+use crate::samples::{address, batch, branch, chunk, who};
 use crate::script::{Owners, Script, Stage, absent, outcome, reads_and_ends, serves};
 use crate::silent::is_silent;
 use parking_lot::Mutex;
 use std::io::Write;
 use std::net::Shutdown;
 use std::sync::{Arc, mpsc};
+use std::time::Duration;
 use tenure_model::record::Source;
 use tenure_model::{BranchId, Digest, Failure, Refusal, SessionId};
 use tenure_wire::message::{Call, Hello, Request, Response, Welcome};
-use tenure_wire::unix::{Connection, Dial, Patience};
-use tenure_wire::{Access, Error, Room, Shipped};
+use tenure_wire::{Access, Connection, Dial, Error, Limits, Patience, Room, Shipped, Stream};
 
 pub(crate) fn is_unknown<T: std::fmt::Debug>(outcome: &Result<T, Error>) -> bool {
     matches!(outcome, Err(Error::Failed(Failure::Unknown(_))))
@@ -119,14 +120,14 @@ fn a_branch_that_may_have_been_lent_whole_is_asked_for_again() {
 fn a_drive_that_somebody_is_about_to_own_is_dialled_again() {
     let owners = Owners::new(vec![reads_and_ends(), serves()]);
     let (inner, dials) = (owners.dial(), Mutex::new(0));
-    let dial: Dial = Arc::new(move || {
+    let dial: Dial = Arc::new(move || -> Result<Stream, Error> {
         *dials.lock() += 1;
         match *dials.lock() {
             2..10 => Err(Refusal::Held {
                 by: "another heir".into(),
             }
             .into()),
-            _ => inner(),
+            _ => inner.dial(),
         }
     });
     let connection = Connection::reach(dial, greeting(), patience()).expect("the first owner is there");
@@ -412,15 +413,20 @@ fn a_panic_of_who_is_told_leaves_nobody_waiting() {
     owners.end();
 }
 
-#[test]
-fn a_client_goes_on_where_the_next_owner_has_taken_over() {
-    let first = served(limits());
+over_every_carrier!(
+    a_client_goes_on_where_the_next_owner_has_taken_over,
+    a_call_goes_on_at_the_next_owner_when_its_own_has_stopped_in_the_middle,
+    what_is_underway_when_an_owner_stops_is_still_answered,
+);
+
+fn a_client_goes_on_where_the_next_owner_has_taken_over(carrier: Carrier) {
+    let first = well_served(carrier);
     let connection = first.connect();
     let session = owner(&connection).open(&who()).expect("it is opened").session;
     assert!(ship(owner(&connection), batch(session, 1)).is_ok());
     first.service.stop();
     let fake = Fake::after(&first.fake);
-    let second = serve_at(&first.path, fake.clone(), limits());
+    let second = serve_behind(again(&first.address), &fake, limits());
     assert!(ship(owner(&connection), batch(session, 2)).is_ok());
     assert!(owner(&connection).place(session, &[chunk(b"bytes")]).is_ok());
     assert_eq!(fake.begun()[0], format!("renew {session}"));
@@ -429,9 +435,44 @@ fn a_client_goes_on_where_the_next_owner_has_taken_over() {
     second.stop();
 }
 
-#[test]
-fn what_is_underway_when_an_owner_stops_is_still_answered() {
-    let served = served(limits());
+fn a_call_goes_on_at_the_next_owner_when_its_own_has_stopped_in_the_middle(carrier: Carrier) {
+    let first = served_over(
+        carrier,
+        Limits {
+            drain_max: Duration::ZERO,
+            ..limits()
+        },
+    );
+    let connection = first.connect();
+    let session = owner(&connection).open(&who()).expect("it is opened").session;
+    ["ship", "place", "page"]
+        .into_iter()
+        .for_each(|kind| first.fake.hold(kind));
+    std::thread::scope(|scope| {
+        let shipped = scope.spawn(|| ship(owner(&connection), batch(session, 1)));
+        let placed = scope.spawn(|| owner(&connection).place(session, &[chunk(b"bytes")]));
+        let page = scope.spawn(|| owner(&connection).page(address(9)));
+        ["ship", "place", "page"]
+            .into_iter()
+            .for_each(|kind| first.fake.wait_for(kind, 1));
+        first.service.stop();
+        let fake = Fake::after(&first.fake);
+        let _second = serve_behind(again(&first.address), &fake, limits());
+        assert!(shipped.join().expect("it is told").is_ok());
+        assert_eq!(
+            placed.join().expect("it is told").map(|places| places.len()),
+            Ok(1)
+        );
+        assert_eq!(page.join().expect("it is told"), Ok(vec![9; 4000]));
+        assert_eq!(fake.count("ship"), 1);
+        ["ship", "place", "page"]
+            .into_iter()
+            .for_each(|kind| first.fake.let_go(kind));
+    });
+}
+
+fn what_is_underway_when_an_owner_stops_is_still_answered(carrier: Carrier) {
+    let served = well_served(carrier);
     let connection = Arc::new(served.connect());
     let session = owner(&connection).open(&who()).expect("it is opened").session;
     served.fake.hold("ship");

@@ -1,7 +1,8 @@
 //! Paths of sockets, and who may speak over them.
 
 use crate::bytes::framed;
-use crate::fake::{LONG, limits, served};
+use crate::carrier::served;
+use crate::fake::{LONG, limits};
 use crate::samples::hello;
 use rustix::process::{Uid, geteuid};
 use std::io::Write;
@@ -113,9 +114,9 @@ fn another_user_is_sent_away() {
         let permissions = std::fs::Permissions::from_mode(mode);
         std::fs::set_permissions(path, permissions).expect("it is ours");
     };
-    open(&served.path, 0o666);
-    open(served.path.parent().expect("it is in a directory"), 0o755);
-    let path = served.path.clone();
+    open(served.path(), 0o666);
+    open(served.path().parent().expect("it is in a directory"), 0o755);
+    let path = served.path().to_owned();
     let stranger = std::thread::spawn(move || {
         // Of this thread alone.
         let uid = Uid::from_raw(12345);

@@ -293,6 +293,7 @@ pub(crate) fn welcomes() -> Vec<(&'static str, Welcome)> {
         ("in", Welcome::In),
         ("refused", Welcome::Refused("no such drive".into())),
         ("later", Welcome::Later("too many".into())),
+        ("elsewhere", Welcome::Elsewhere("https://b.example:7430".into())),
     ]
 }
 

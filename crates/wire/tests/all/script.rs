@@ -11,8 +11,7 @@ use std::thread::JoinHandle;
 use tenure_model::{Digest, Failure, Refusal, SessionId, limits::MESSAGE_LEN_MAX};
 use tenure_wire::frame::{Broken, FrameReader};
 use tenure_wire::message::{Answer, Call, Hello, Request, Response, Welcome};
-use tenure_wire::unix::{Connection, Dial, Patience};
-use tenure_wire::{Error, Opened, Room, Shipped};
+use tenure_wire::{Connection, Dial, Error, Opened, Patience, Room, Shipped, Stream};
 
 /// The owner's end of a socket, in a script's hands.
 pub(crate) struct Stage {
@@ -111,7 +110,7 @@ impl Owners {
 
     pub(crate) fn dial(self: &Arc<Self>) -> Dial {
         let owners = self.clone();
-        Arc::new(move || {
+        Arc::new(move || -> Result<Stream, Error> {
             *owners.dials.lock() += 1;
             let script = owners.scripts.lock().pop_front();
             let script = script.ok_or_else(|| Failure::DidNotHappen("nobody is there".into()))?;
@@ -123,7 +122,7 @@ impl Owners {
                 })
             };
             owners.threads.lock().push(std::thread::spawn(play));
-            Ok(ours)
+            Ok(ours.into())
         })
     }
 

@@ -7,8 +7,8 @@ use crate::script::{Owners, Script, serves};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use tenure_model::SessionId;
+use tenure_wire::Patience;
 use tenure_wire::message::Welcome;
-use tenure_wire::unix::Patience;
 
 /// Greets, reads everything and answers nothing.
 pub(crate) fn is_silent() -> Script {
@@ -75,6 +75,32 @@ fn an_owner_that_does_not_read_is_waited_for_within_a_bound() {
     let placed = owner(&connection).place(SessionId(5), &[chunk(&long)]);
     assert!(is_not_done(&placed), "{placed:?}");
     drop(send);
+    drop(connection);
+    owners.end();
+}
+
+#[test]
+fn time_in_which_this_machine_slept_makes_no_call_late() {
+    let owners = Owners::new(vec![is_silent()]);
+    let clock = Arc::new(Hand::default());
+    let reply_max = Duration::from_secs(1);
+    let connection = owners.reach(Patience {
+        reply_max,
+        clock: clock.clone(),
+        ..patience()
+    });
+    let (send, told) = mpsc::channel();
+    owner(&connection).ship(
+        batch(SessionId(5), 1),
+        None,
+        Box::new(move |shipped| drop(send.send(shipped))),
+    );
+    clock.advance(Duration::from_secs(60));
+    // It takes as long as the reader takes to look around several times.
+    assert!(is_unknown(&owner(&connection).room()));
+    assert!(told.try_recv().is_err(), "it was given up for having slept");
+    clock.advance(2 * reply_max);
+    assert!(is_unknown(&told.recv_timeout(LONG).expect("it is told")));
     drop(connection);
     owners.end();
 }

@@ -3,6 +3,7 @@
 //! Invariant: a path that a socket cannot have is refused in words before anything is made.
 
 use crate::owner::Error;
+use crate::transport::stream::Stream;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with,
     sockopt::{Timeout, set_socket_timeout},
@@ -45,7 +46,7 @@ pub fn listen(path: &Path) -> Result<UnixListener, Error> {
 }
 
 /// Connects to a path, and waits at most `wait` where the listener is busy or stopped.
-pub fn dial(path: &Path, wait: Duration) -> Result<UnixStream, Error> {
+pub fn dial(path: &Path, wait: Duration) -> Result<Stream, Error> {
     fits(path)?;
     let connected = || {
         let socket = socket_with(
@@ -56,7 +57,7 @@ pub fn dial(path: &Path, wait: Duration) -> Result<UnixStream, Error> {
         )?;
         set_socket_timeout(&socket, Timeout::Send, Some(wait))?;
         connect(&socket, &SocketAddrUnix::new(path)?)?;
-        Ok::<_, io::Error>(UnixStream::from(socket))
+        Ok::<_, io::Error>(UnixStream::from(socket).into())
     };
     connected().map_err(|error| {
         let kind = error.kind();

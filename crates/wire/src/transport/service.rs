@@ -1,11 +1,15 @@
-//! Serving: other processes connect to a socket and call the owners of this one.
+//! Serving: other processes connect to a socket or a port and call the owners of this one.
 //!
 //! Invariant: connections, calls underway and threads are bounded, each kind of work has threads of its own, and a stop
 //! comes to an end whatever clients do.
 
+use super::address::ServerAddress;
+use super::answer::Guest;
 use super::pool::Pool;
 use super::presence::{Presence, VisitNumber};
+use super::stream::Stream;
 use super::visit::Visit;
+use super::web;
 use crate::frame;
 use crate::message::{GREETING_LEN_MAX, Welcome};
 use crate::owner::{Error, Owner};
@@ -13,9 +17,9 @@ use parking_lot::{Condvar, Mutex};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fs::Timespec;
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -40,10 +44,18 @@ const ACCEPT_REST: Timespec = Timespec {
     tv_nsec: 100_000_000,
 };
 
+/// Where the owner of a drive is.
+pub enum Whereabouts<B> {
+    /// In this process.
+    Here(Arc<dyn Owner<B>>),
+    /// At another server, to which clients are sent.
+    Elsewhere(ServerAddress),
+}
+
 /// What serves in this process.
 pub trait Host<B>: Send + Sync {
-    /// Returns the owner of a drive; opening it may take a while. It is asked once for each connection.
-    fn drive(&self, name: &DriveName) -> Result<Arc<dyn Owner<B>>, Error>;
+    /// Returns where the owner of a drive is; opening it may take a while. It is asked once for each connection.
+    fn drive(&self, name: &DriveName) -> Result<Whereabouts<B>, Error>;
 
     /// Does or tells what has to do with this process and no drive, such as the state of its mounts. What verbs there
     /// are, and what their arguments and answers mean, is between it and who asks.
@@ -57,6 +69,9 @@ pub struct Limits {
     pub connections_max: usize,
     /// How long a session may take to come back whose connection has ended and whose process has not.
     pub grace: Duration,
+    /// How long a session of another machine may take to come back: one that was cut off, or that slept. Who needs what
+    /// it holds does not wait as long; the owner knows its lease.
+    pub far_grace: Duration,
     /// How long each part of a greeting may take.
     pub greeting_max: Duration,
     /// How long a client may read no answers: a stopped one is not to lose what it holds for that.
@@ -68,8 +83,9 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            connections_max: 512,
+            connections_max: 2048,
             grace: Duration::from_secs(10),
+            far_grace: Duration::from_secs(3600),
             greeting_max: Duration::from_secs(5),
             stuck_max: Duration::from_secs(600),
             drain_max: Duration::from_secs(10),
@@ -77,48 +93,64 @@ impl Default for Limits {
     }
 }
 
-/// A socket that is served. It ends when it is dropped.
+/// Where others connect.
+pub enum Door {
+    /// A unix socket.
+    Unix(UnixListener),
+    /// A port.
+    Web(web::Listener),
+}
+
+/// Sockets and ports that are served. It ends when it is dropped.
 ///
 /// It should end before the drives of its host are closed: clients then look for the next owner instead of being told
 /// that the drive was closed.
 pub struct Service {
     station: Arc<Station>,
-    listener: Arc<UnixListener>,
-    acceptor: Mutex<Option<JoinHandle<()>>>,
+    acceptors: Mutex<Vec<Acceptor>>,
 }
 
-/// Serves whoever connects to a listener, with threads of its own.
+/// A thread that accepts, and what wakes it for its end.
+struct Acceptor {
+    thread: JoinHandle<()>,
+    wake: Box<dyn FnOnce() + Send>,
+}
+
+/// Serves whoever connects, with threads of its own.
 pub fn serve<B: 'static>(
-    listener: UnixListener,
+    doors: impl IntoIterator<Item = Door>,
     host: Arc<dyn Host<B>>,
     limits: Limits,
 ) -> Result<Service, Error> {
-    let failed = |error: io::Error| Failure::DidNotHappen(format!("the socket cannot be served: {error}"));
+    let failed = |error: io::Error| Failure::DidNotHappen(format!("nothing can be served: {error}"));
     let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(|errno| failed(errno.into()))?;
-    let (listener, station) = (Arc::new(listener), Arc::new(Station::new(limits, stop)));
-    let (accepting, theirs) = (listener.clone(), station.clone());
-    let acceptor = std::thread::Builder::new()
-        .name("tenure-accept".into())
-        .spawn(move || accept_all(&theirs, &accepting, &host))
-        .map_err(failed)?;
-    Ok(Service {
-        station,
-        listener,
-        acceptor: Mutex::new(Some(acceptor)),
-    })
+    let service = Service {
+        station: Arc::new(Station::new(limits, stop)),
+        acceptors: Mutex::default(),
+    };
+    for door in doors {
+        let acceptor = match door {
+            Door::Unix(listener) => accept_at_socket(&service.station, listener, &host),
+            Door::Web(listener) => accept_at_port(&service.station, listener, &host),
+        };
+        service.acceptors.lock().push(acceptor.map_err(failed)?);
+    }
+    Ok(service)
 }
 
 impl Service {
     /// Accepts nothing more, answers what is underway, and ends every connection. Sessions stay open, for the next owner.
     pub fn stop(&self) {
-        let Some(acceptor) = self.acceptor.lock().take() else {
+        let acceptors = std::mem::take(&mut *self.acceptors.lock());
+        if acceptors.is_empty() {
             return;
-        };
+        }
         self.station.begin_stop();
-        // It is asked for nothing but to wake who accepts.
-        let _ = rustix::net::shutdown(&*self.listener, rustix::net::Shutdown::Read);
-        // One that has panicked accepts nothing more either.
-        let _ = acceptor.join();
+        for Acceptor { thread, wake } in acceptors {
+            wake();
+            // One that has panicked accepts nothing more either.
+            let _ = thread.join();
+        }
         self.station.finish_stop();
     }
 }
@@ -182,6 +214,14 @@ pub(super) struct Station {
 struct Visits {
     last: VisitNumber,
     present: BTreeMap<VisitNumber, Arc<Visit>>,
+    /// How many have ended and wait for their sessions to come back.
+    lingering: usize,
+}
+
+impl Visits {
+    fn is_over(&self) -> bool {
+        self.present.is_empty() && self.lingering == 0
+    }
 }
 
 impl Station {
@@ -206,6 +246,7 @@ impl Station {
         self.is_stopping.store(true, Ordering::SeqCst);
         // A counter of one never overflows, and nothing else fails.
         let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
+        self.presence.stop();
         self.present().iter().for_each(|visit| visit.hang_up());
     }
 
@@ -231,28 +272,33 @@ impl Station {
 
     fn wait_until_all_left(&self) {
         let mut visits = self.visits.lock();
-        self.left.wait_while_for(
-            &mut visits,
-            |visits| !visits.present.is_empty(),
-            self.limits.drain_max,
-        );
+        self.left
+            .wait_while_for(&mut visits, |visits| !visits.is_over(), self.limits.drain_max);
     }
 
     /// Lets a connection in, unless there are too many.
-    fn enter(self: &Arc<Self>, stream: UnixStream) -> Result<Present, UnixStream> {
+    fn enter(self: &Arc<Self>, stream: Stream, guest: Option<Guest>) -> Result<Present, Stream> {
         let mut visits = self.visits.lock();
-        if visits.present.len() >= self.limits.connections_max {
+        if visits.present.len() >= self.limits.connections_max || self.is_stopping.load(Ordering::SeqCst) {
             return Err(stream);
         }
         visits.last += 1;
         let number = visits.last;
-        let visit = Visit::new(self.clone(), number, stream);
+        let visit = Visit::new(self.clone(), number, stream, guest);
         visits.present.insert(number, visit.clone());
         Ok(Present {
             station: self.clone(),
             number,
             visit,
         })
+    }
+
+    /// Takes a connection that has ended off those that count, though its sessions may come back.
+    pub(super) fn linger(self: &Arc<Self>, number: VisitNumber) -> Lingering {
+        let mut visits = self.visits.lock();
+        visits.present.remove(&number);
+        visits.lingering += 1;
+        Lingering(self.clone())
     }
 
     fn rest(&self) {
@@ -277,6 +323,59 @@ impl Drop for Present {
     }
 }
 
+/// A connection that has ended, until nothing of it is waited for.
+pub(super) struct Lingering(Arc<Station>);
+
+impl Drop for Lingering {
+    fn drop(&mut self) {
+        self.0.visits.lock().lingering -= 1;
+        self.0.left.notify_all();
+    }
+}
+
+fn accept_at_socket<B: 'static>(
+    station: &Arc<Station>,
+    listener: UnixListener,
+    host: &Arc<dyn Host<B>>,
+) -> io::Result<Acceptor> {
+    let listener = Arc::new(listener);
+    let (station, host, accepting) = (station.clone(), host.clone(), listener.clone());
+    let thread = std::thread::Builder::new()
+        .name("tenure-accept".into())
+        .spawn(move || accept_all(&station, &accepting, &host))?;
+    let wake = move || {
+        // It is asked for nothing but to wake who accepts.
+        let _ = rustix::net::shutdown(&*listener, rustix::net::Shutdown::Read);
+    };
+    Ok(Acceptor {
+        thread,
+        wake: Box::new(wake),
+    })
+}
+
+fn accept_at_port<B: 'static>(
+    station: &Arc<Station>,
+    listener: web::Listener,
+    host: &Arc<dyn Host<B>>,
+) -> io::Result<Acceptor> {
+    let stop = web::Stop::default();
+    let (station, host, theirs) = (station.clone(), host.clone(), stop.clone());
+    let greeting_max = station.limits.greeting_max;
+    let admit = Arc::new(move |stream, guest| admit(&station, stream, Some(guest), &host));
+    let accept = move || {
+        if let Err(error) = web::accept_all(listener, &theirs, greeting_max, admit) {
+            tracing::error!(%error, "a port is not served");
+        }
+    };
+    let thread = std::thread::Builder::new()
+        .name("tenure-port".into())
+        .spawn(accept)?;
+    Ok(Acceptor {
+        thread,
+        wake: Box::new(move || stop.stop()),
+    })
+}
+
 fn accept_all<B: 'static>(station: &Arc<Station>, listener: &UnixListener, host: &Arc<dyn Host<B>>) {
     loop {
         let accepted = listener.accept();
@@ -284,7 +383,7 @@ fn accept_all<B: 'static>(station: &Arc<Station>, listener: &UnixListener, host:
             return;
         }
         match accepted {
-            Ok((stream, _)) => admit(station, stream, host),
+            Ok((stream, _)) => admit(station, stream.into(), None, host),
             Err(error)
                 if matches!(
                     error.kind(),
@@ -298,13 +397,13 @@ fn accept_all<B: 'static>(station: &Arc<Station>, listener: &UnixListener, host:
     }
 }
 
-fn admit<B: 'static>(station: &Arc<Station>, stream: UnixStream, host: &Arc<dyn Host<B>>) {
-    let present = match station.enter(stream) {
+fn admit<B: 'static>(station: &Arc<Station>, stream: Stream, guest: Option<Guest>, host: &Arc<dyn Host<B>>) {
+    let present = match station.enter(stream, guest) {
         Ok(present) => present,
         Err(stream) => {
             let max = station.limits.connections_max;
             return turn_away(
-                stream,
+                &stream,
                 &format!("the owner has {max} connections, as many as it takes; try again later"),
             );
         }
@@ -318,11 +417,11 @@ fn admit<B: 'static>(station: &Arc<Station>, stream: UnixStream, host: &Arc<dyn 
     }
 }
 
-fn turn_away(mut stream: UnixStream, why: &str) {
+fn turn_away(stream: &Stream, why: &str) {
     tracing::warn!("a connection was turned away: {why}");
     let welcome = Welcome::Later(why.to_owned()).written();
     if let Ok(header) = frame::header([&welcome[..]].into_iter(), GREETING_LEN_MAX) {
         // The answer is shorter than a socket's buffer; a client that has gone does not need it.
-        let _ = stream.write_all(&[&header[..], &welcome].concat());
+        let _ = stream.send_all(&mut [&header[..], &welcome].map(IoSlice::new), Duration::ZERO);
     }
 }

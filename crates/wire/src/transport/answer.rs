@@ -7,7 +7,7 @@ use super::visit::Visit;
 use super::window::Slot;
 use crate::message::{Answer, Call, Kind, Request, Response};
 use crate::owner::{Error, Lent, Owner, Shared, Who};
-use crate::transport::unix::outbox::Outgoing;
+use crate::transport::outbox::Outgoing;
 use std::borrow::Cow;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -22,6 +22,30 @@ pub(super) struct Spoken<B> {
     pub(super) host: Arc<dyn Host<B>>,
     /// The drive that it named, and its owner.
     pub(super) drive: Option<(DriveName, Arc<dyn Owner<B>>)>,
+    /// Who speaks, where he has come by the network.
+    pub(super) guest: Option<Guest>,
+}
+
+/// Somebody who was let in by the network.
+#[derive(Clone, Debug)]
+pub(super) struct Guest {
+    /// The drive that he may speak about.
+    pub(super) drive: DriveName,
+    /// The agent that his token stands for, if for one.
+    pub(super) agent: Option<String>,
+}
+
+impl<B> Spoken<B> {
+    /// Returns who opens a session: what he says of himself, corrected.
+    fn known(&self, who: Who) -> Who {
+        let agent = self.guest.as_ref().and_then(|guest| guest.agent.clone());
+        Who {
+            agent: agent.unwrap_or(who.agent),
+            // Whoever comes by a stream is another process, whatever it says.
+            hosted: false,
+            ..who
+        }
+    }
 }
 
 /// A call that waits to be answered.
@@ -120,11 +144,18 @@ pub(super) fn answer<B>(spoken: &Spoken<B>, message: &[u8], unanswered: Unanswer
         }
     };
     if let Request::Control { verb, arguments } = request {
-        let said = spoken.host.control(verb, arguments);
+        let said = if spoken.guest.is_some() {
+            Err(
+                Refusal::Because("a process takes words about itself over its unix socket alone".into())
+                    .into(),
+            )
+        } else {
+            spoken.host.control(verb, arguments)
+        };
         return unanswered.tell(said.map(|bytes| Response::Bytes(bytes.into())));
     }
     match &spoken.drive {
-        Some((drive, owner)) => answer_about(drive, &**owner, request, unanswered),
+        Some((drive, owner)) => answer_about(spoken, drive, &**owner, request, unanswered),
         None => unanswered.tell(Err(Refusal::Because(
             "this connection was opened to no drive".into(),
         )
@@ -132,13 +163,18 @@ pub(super) fn answer<B>(spoken: &Spoken<B>, message: &[u8], unanswered: Unanswer
     }
 }
 
-fn answer_about<B>(drive: &DriveName, owner: &dyn Owner<B>, request: Request<'_>, unanswered: Unanswered) {
+fn answer_about<B>(
+    spoken: &Spoken<B>,
+    drive: &DriveName,
+    owner: &dyn Owner<B>,
+    request: Request<'_>,
+    unanswered: Unanswered,
+) {
     let visit = unanswered.visit.clone();
     let outcome = match request {
         Request::Ship(batch) => return ship(owner, batch, unanswered),
         Request::Open(who) => {
-            // Whoever comes by a socket is another process, whatever it says.
-            let opened = owner.open(&Who { hosted: false, ..who });
+            let opened = owner.open(&spoken.known(who));
             opened.map(|opened| {
                 visit.come(drive, opened.session);
                 Response::Opened(opened)

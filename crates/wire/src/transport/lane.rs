@@ -1,12 +1,12 @@
 //! One lane of a connection: calls are numbered and written, a reader pairs the answers with who waits for them, and when
-//! the socket ends another one is dialled and what may be asked again is asked again, in its order.
+//! the stream ends another one is dialled and what may be asked again is asked again, in its order.
 //!
 //! It knows nothing of what is asked. Invariant: everybody who asks is told exactly once, within a bound; who is told that
 //! a call was not sent can rely on it that no owner has seen it.
 
 mod reader;
 
-use super::link::{Incoming, Link, Waits};
+use super::link::{Greeted, Incoming, Link, Waits};
 use super::patience::{Dial, Patience, is_final};
 use crate::frame::Broken;
 use crate::message::{Call, Hello, Request};
@@ -21,6 +21,8 @@ use tenure_model::{Failure, Refusal};
 
 /// Calls that wait for an answer on one socket: enough to keep an owner busy, and all that a new one is asked again.
 pub(super) const IN_FLIGHT_MAX: usize = 64;
+/// Servers to which a client is sent one after the other: each knows who took the drive over from it.
+const REDIRECTS_MAX: usize = 3;
 /// Times that one call is asked again: one that brings down its owner each time must come to an end.
 pub(super) const REPEATS_MAX: u32 = 8;
 
@@ -307,10 +309,10 @@ impl Inner {
         let until = self.until(self.patience.reply_max);
         let mut last = Failure::DidNotHappen("the owner of the drive ends every connection".into()).into();
         for attempt in 0..attempts {
-            if (attempt > 0 || rests_first) && !self.rest() {
+            if (attempt > 0 || rests_first) && !self.rest(attempt) {
                 return Err(closed());
             }
-            match (self.dial)().and_then(|stream| Link::open(stream, &(self.purpose.hello)(), self.waits())) {
+            match self.dial_once() {
                 Ok(incoming) => return Ok(incoming),
                 Err(error) if is_final(&error) => return Err(error),
                 Err(error) => last = error,
@@ -320,6 +322,32 @@ impl Inner {
             }
         }
         Err(last)
+    }
+
+    /// Tries to find an owner, and goes where it is sent.
+    fn dial_once(&self) -> Result<Incoming, Error> {
+        let mut stream = self.dial.dial()?;
+        let mut sent = Vec::new();
+        let dialled = loop {
+            match Link::open(stream, &(self.purpose.hello)(), self.waits()) {
+                Ok(Greeted::In(incoming)) => return Ok(incoming),
+                Ok(Greeted::Elsewhere(address)) if sent.len() < REDIRECTS_MAX => {
+                    match self.dial.follow(&address) {
+                        Ok(next) => stream = next,
+                        Err(error) => break error,
+                    }
+                    sent.push(address.to_string());
+                }
+                Ok(Greeted::Elsewhere(address)) => {
+                    let sent = sent.join(", ");
+                    let why = format!("servers send this client round: to {sent}, and then to {address}");
+                    break Failure::DidNotHappen(why).into();
+                }
+                Err(error) => break error,
+            }
+        };
+        self.dial.was_in_vain();
+        Err(dialled)
     }
 
     fn waits(&self) -> Waits {
@@ -335,11 +363,11 @@ impl Inner {
     }
 
     /// Waits a while; returns false when the lane is closed.
-    fn rest(&self) -> bool {
+    fn rest(&self, attempt: u32) -> bool {
+        let rest = self.patience.rest(attempt, &(self.purpose.hello)().written());
         let mut state = self.state.lock();
         let is_open = |state: &mut State| !matches!(state.stage, Stage::Closed);
-        self.changed
-            .wait_while_for(&mut state, is_open, self.patience.redial_rest);
+        self.changed.wait_while_for(&mut state, is_open, rest);
         is_open(&mut state)
     }
 

@@ -3,24 +3,20 @@
 //!
 //! Invariant: answers are written whole, one after the other, by one thread at a time; after a failure none is written.
 
+use super::stream::Stream;
 use super::window::Slot;
 use crate::frame::{self, Broken, HEADER_LEN};
 use parking_lot::Mutex;
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::Timespec;
-use rustix::io::Errno;
-use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use std::collections::VecDeque;
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
 use std::net::Shutdown;
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_model::limits;
 
 /// The answers to one client that are not written yet.
 pub(super) struct Outbox {
-    stream: Arc<UnixStream>,
+    stream: Arc<Stream>,
     stuck_max: Duration,
     queue: Mutex<Queue>,
 }
@@ -45,7 +41,7 @@ pub(super) struct Outgoing {
 enum Sent {
     Whole,
     Stuck,
-    Failed(Errno),
+    Failed(io::Error),
 }
 
 impl Outgoing {
@@ -67,39 +63,28 @@ impl Outgoing {
     }
 
     /// Writes what was not sent yet; gives up when there is no room in the socket for `patience`.
-    fn send(&mut self, stream: &UnixStream, patience: Duration) -> Sent {
+    fn send(&mut self, stream: &Stream, patience: Duration) -> Sent {
+        match self.send_rest(stream, patience) {
+            Ok(()) => Sent::Whole,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Sent::Stuck,
+            Err(error) => Sent::Failed(error),
+        }
+    }
+
+    fn send_rest(&mut self, stream: &Stream, patience: Duration) -> io::Result<()> {
         let all = self.header.len() + self.parts.iter().map(Vec::len).sum::<usize>();
         while self.sent < all {
             let mut slices = [&self.header[..], &self.parts[0], &self.parts[1]].map(IoSlice::new);
             let mut rest = &mut slices[..];
             IoSlice::advance_slices(&mut rest, self.sent);
-            let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-            match sendmsg(stream, rest, &mut SendAncillaryBuffer::default(), flags) {
-                Ok(len) => self.sent += len,
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) if has_room(stream, patience) => {}
-                Err(Errno::AGAIN) => return Sent::Stuck,
-                Err(error) => return Sent::Failed(error),
-            }
+            self.sent += stream.send(rest, patience)?;
         }
-        Sent::Whole
+        stream.flush(patience)
     }
-}
-
-fn has_room(stream: &UnixStream, patience: Duration) -> bool {
-    if patience.is_zero() {
-        return false;
-    }
-    let patience = Timespec::try_from(patience).unwrap_or(Timespec {
-        tv_sec: i64::MAX,
-        tv_nsec: 0,
-    });
-    let mut ends = [PollFd::new(stream, PollFlags::OUT)];
-    !matches!(poll(&mut ends, Some(&patience)), Ok(0))
 }
 
 impl Outbox {
-    pub(super) fn new(stream: Arc<UnixStream>, stuck_max: Duration) -> Arc<Self> {
+    pub(super) fn new(stream: Arc<Stream>, stuck_max: Duration) -> Arc<Self> {
         Arc::new(Self {
             stream,
             stuck_max,

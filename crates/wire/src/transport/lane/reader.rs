@@ -6,11 +6,14 @@ use super::{Inner, Progress, REPEATS_MAX, Reply, Stage, closed, ended, too_late}
 use crate::frame::Broken;
 use crate::message::Answer;
 use crate::owner::Error;
-use crate::transport::unix::link::{Incoming, Link};
+use crate::transport::link::{Incoming, Link};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+
+/// How much later than it should the reader looks around where it must have slept.
+const SLEEP_MIN: Duration = Duration::from_secs(10);
 
 impl Inner {
     /// The reader's loop.
@@ -27,6 +30,7 @@ impl Inner {
 
     /// Hands answers out until the link ends; returns why it did.
     fn read_answers(&self, incoming: &mut Incoming) -> String {
+        let mut looked = self.patience.clock.elapsed();
         let mut look = self.until(self.waits().silence);
         loop {
             match incoming.next() {
@@ -41,14 +45,24 @@ impl Inner {
                     if incoming.link.is_spent() && self.state.lock().waiting.is_empty() {
                         return "the owner does not read".into();
                     }
+                    if !incoming.is_alive(|| self.is_wanted()) {
+                        return "the owner does not say that it is there".into();
+                    }
                 }
                 Err(broken) => return broken.to_string(),
             }
-            if self.patience.clock.elapsed() >= look {
-                self.give_up_late();
+            let now = self.patience.clock.elapsed();
+            if now >= look {
+                self.give_up_late(now, now.saturating_sub(looked));
+                looked = now;
                 look = self.until(self.waits().silence);
             }
         }
+    }
+
+    /// Tells whether anybody waits, or the lane must be there though nobody does.
+    fn is_wanted(&self) -> bool {
+        !self.state.lock().waiting.is_empty() || (self.purpose.is_needed)()
     }
 
     fn hand_out(&self, bytes: Vec<u8>) -> bool {
@@ -69,9 +83,15 @@ impl Inner {
         }
     }
 
-    fn give_up_late(&self) {
-        let now = self.patience.clock.elapsed();
-        let late = self.state.lock().extract(|waiting| waiting.until <= now);
+    /// Gives up calls that are late. Time in which this process did not run, as it or its machine slept, counts for none.
+    fn give_up_late(&self, now: Duration, since_looked: Duration) {
+        let mut state = self.state.lock();
+        if since_looked > self.waits().silence + SLEEP_MIN {
+            let waiting = state.waiting.values_mut();
+            waiting.for_each(|waiting| waiting.until += since_looked);
+        }
+        let late = state.extract(|waiting| waiting.until <= now);
+        drop(state);
         self.changed.notify_all();
         late.into_iter()
             .for_each(|waiting| waiting.tell_lost(&too_late()));

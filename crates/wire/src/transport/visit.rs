@@ -4,34 +4,39 @@
 //! closed unless they come back in time. Invariant: a connection's batches are shipped one after the other, in the order
 //! in which they came.
 
-use super::answer::{Spoken, Unanswered, answer};
+use super::answer::{Guest, Spoken, Unanswered, answer};
 use super::outbox::{Outbox, Outgoing};
 use super::patience::is_final;
-use super::peer::Peer;
+use super::peer::{Peer, wait_for_end};
 use super::pool::{Job, run};
 use super::presence::VisitNumber;
-use super::service::{Host, Station};
+use super::service::{Host, Station, Whereabouts};
+use super::stream::Stream;
 use super::window::Window;
 use crate::frame::FrameReader;
 use crate::message::{Call, GREETING_LEN_MAX, Hello, Kind, VERSION, Welcome};
+use crate::owner::Owner;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::net::Shutdown;
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_model::{DriveName, SessionId, limits};
 
 /// Times that a greeting is read on: it comes at once from anybody who means well.
 const GREETING_READS_MAX: usize = 16;
+/// How often a far client is told that somebody is there while its calls wait: before it takes silence for an end.
+const LIFE_REST: Duration = Duration::from_secs(1);
 
 /// A connection that was accepted.
 pub(super) struct Visit {
     pub(super) outbox: Arc<Outbox>,
     station: Arc<Station>,
     number: VisitNumber,
-    stream: Arc<UnixStream>,
+    stream: Arc<Stream>,
+    /// Who has come, where he has come by the network.
+    guest: Option<Guest>,
     window: Arc<Window>,
     ships: Mutex<Ships>,
 }
@@ -44,13 +49,19 @@ struct Ships {
 }
 
 impl Visit {
-    pub(super) fn new(station: Arc<Station>, number: VisitNumber, stream: UnixStream) -> Arc<Self> {
+    pub(super) fn new(
+        station: Arc<Station>,
+        number: VisitNumber,
+        stream: Stream,
+        guest: Option<Guest>,
+    ) -> Arc<Self> {
         let stream = Arc::new(stream);
         Arc::new(Self {
             outbox: Outbox::new(stream.clone(), station.limits.stuck_max),
             station,
             number,
             stream,
+            guest,
             window: Arc::default(),
             ships: Mutex::default(),
         })
@@ -67,6 +78,7 @@ impl Visit {
                 self.read_calls(&spoken, &mut frames);
                 self.window.finish();
                 self.outbox.close();
+                let _lingering = self.station.linger(self.number);
                 self.close_sessions(&spoken, &peer);
             }
             Err(Some(welcome)) => {
@@ -111,7 +123,10 @@ impl Visit {
         host: Arc<dyn Host<B>>,
         frames: &mut FrameReader,
     ) -> Result<(Spoken<B>, Peer), Option<Welcome>> {
-        let peer = Peer::of(&*self.stream).map_err(|refusal| Some(Welcome::Refused(refusal.to_string())))?;
+        let peer = self
+            .stream
+            .peer()
+            .map_err(|refusal| Some(Welcome::Refused(refusal.to_string())))?;
         self.stream
             .set_read_timeout(Some(self.station.limits.greeting_max))
             .map_err(|_| None)?;
@@ -129,21 +144,26 @@ impl Visit {
             Err(malformed) => return Err(Some(Welcome::Refused(malformed.to_string()))),
         };
         tracing::debug!(visit = self.number, who = ?hello.who, drive = ?hello.drive, "somebody has come");
+        if let Some(guest) = self
+            .guest
+            .as_ref()
+            .filter(|guest| hello.drive.as_ref() != Some(&guest.drive))
+        {
+            let why = format!(
+                "who has come to the drive {} may speak about no other",
+                guest.drive
+            );
+            return Err(Some(Welcome::Refused(why)));
+        }
         let drive = match hello.drive {
             Some(name) => {
-                let owner = host.drive(&name).map_err(|error| {
-                    let why = error.to_string();
-                    Some(if is_final(&error) {
-                        Welcome::Refused(why)
-                    } else {
-                        Welcome::Later(why)
-                    })
-                })?;
+                let owner = find(&*host, &name)?;
                 Some((name, owner))
             }
             None => None,
         };
-        let spoken = Spoken { host, drive };
+        let guest = self.guest.clone();
+        let spoken = Spoken { host, drive, guest };
         self.take_up(&spoken, &hello.sessions);
         Ok((spoken, peer))
     }
@@ -189,12 +209,20 @@ impl Visit {
                     "a connection is ended: what it sends is no call"
                 );
             };
-            let Some(slot) = self.window.enter(message.len()) else {
+            let Some(slot) = self.window.enter(message.len(), LIFE_REST, || self.show_life()) else {
                 return;
             };
             let unanswered = Unanswered::new(self.clone(), number, kind, slot);
             let spoken = spoken.clone();
             self.give(kind, Box::new(move || answer(&spoken, &message, unanswered)));
+        }
+    }
+
+    /// Tells a far client that nobody has gone, though its calls are not read for a while.
+    fn show_life(&self) {
+        if let Some(far) = self.stream.far() {
+            // One that cannot be told is found out where it is read.
+            let _ = far.show_life();
         }
     }
 
@@ -244,11 +272,17 @@ impl Visit {
         }
     }
 
-    /// Closes what was opened here and did not come back: at once when the process has ended, else after a grace.
+    /// Closes what was opened here and did not come back: at once when a process of this machine has ended, else after a
+    /// grace.
     fn close_sessions<B>(&self, spoken: &Spoken<B>, peer: &Peer) {
         let Some((_, owner)) = &spoken.drive else { return };
-        let is_over = self.station.presence.is_any_at(self.number)
-            && peer.wait_for_end(self.station.limits.grace, self.station.stopping());
+        let (station, limits) = (&self.station, &self.station.limits);
+        let is_over = station.presence.is_any_at(self.number)
+            && match (peer, &self.guest) {
+                (Peer::Near(process), _) => wait_for_end(process, limits.grace, station.stopping()),
+                (Peer::Far, None) => station.presence.wait_for_return(self.number, limits.grace),
+                (Peer::Far, Some(_)) => station.presence.wait_for_return(self.number, limits.far_grace),
+            };
         if !is_over {
             return;
         }
@@ -264,6 +298,22 @@ impl Visit {
     }
 }
 
+/// Finds the owner of a drive, or returns with what its client is sent away.
+fn find<B>(host: &dyn Host<B>, name: &DriveName) -> Result<Arc<dyn Owner<B>>, Option<Welcome>> {
+    match host.drive(name) {
+        Ok(Whereabouts::Here(owner)) => Ok(owner),
+        Ok(Whereabouts::Elsewhere(address)) => Err(Some(Welcome::Elsewhere(address.to_string()))),
+        Err(error) => {
+            let why = error.to_string();
+            Err(Some(if is_final(&error) {
+                Welcome::Refused(why)
+            } else {
+                Welcome::Later(why)
+            }))
+        }
+    }
+}
+
 fn other_version(version: u64) -> Welcome {
     Welcome::Refused(format!(
         "the client speaks version {version} and this process version {VERSION}; use the same release of tenure for both"
@@ -272,13 +322,13 @@ fn other_version(version: u64) -> Welcome {
 
 /// A stream that is read only so many times.
 struct Sparing<'a> {
-    stream: &'a UnixStream,
+    stream: &'a Stream,
     reads: usize,
 }
 
 impl Read for Sparing<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         self.reads = self.reads.checked_sub(1).ok_or(io::ErrorKind::TimedOut)?;
-        self.stream.read(out)
+        (&mut &*self.stream).read(out)
     }
 }

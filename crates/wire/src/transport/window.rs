@@ -3,7 +3,7 @@
 //! Invariant: a call counts until its answer was handed to the kernel or thrown away.
 
 use super::lane::IN_FLIGHT_MAX;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_model::limits;
@@ -34,13 +34,24 @@ pub(super) struct Slot {
 }
 
 impl Window {
-    /// Waits for a place for a call; none when there will be no more.
-    pub(super) fn enter(self: &Arc<Self>, bytes: usize) -> Option<Slot> {
+    /// Waits for a place for a call, and does something each `rest` meanwhile; none when there will be no more.
+    pub(super) fn enter(
+        self: &Arc<Self>,
+        bytes: usize,
+        rest: Duration,
+        meanwhile: impl Fn(),
+    ) -> Option<Slot> {
         let mut underway = self.underway.lock();
         let is_full = |now: &mut Underway| {
             !now.is_shut && (now.calls >= IN_FLIGHT_MAX || now.calls > 0 && now.bytes + bytes > BYTES_MAX)
         };
-        self.changed.wait_while(&mut underway, is_full);
+        while self
+            .changed
+            .wait_while_for(&mut underway, is_full, rest)
+            .timed_out()
+        {
+            MutexGuard::unlocked(&mut underway, &meanwhile);
+        }
         if underway.is_shut {
             return None;
         }

@@ -1,24 +1,31 @@
-//! One socket to an owner, from the client's side: how it is opened, and how a message is written to it.
+//! One stream to an owner, from the client's side: how it is opened, how a message is written to it, and how silence is
+//! told from the end of it.
 //!
-//! Invariant: a frame is written whole, or the socket is of no further use for writing and says so.
+//! Invariant: a frame is written whole, or the stream is of no further use for writing and says so.
 
-use super::peer::Peer;
+use super::address::ServerAddress;
+use super::stream::Stream;
 use crate::frame::{self, Broken, FrameReader};
 use crate::message::{GREETING_LEN_MAX, Hello, Welcome};
 use crate::owner::Error;
 use parking_lot::Mutex;
-use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use std::io::{self, IoSlice};
 use std::net::Shutdown;
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tenure_model::{Failure, Refusal, limits};
 
-/// A socket over which an owner answers.
+/// Silence after which a far owner is asked whether it is there, where somebody waits for it or holds something.
+const PING_REST: Duration = Duration::from_secs(2);
+/// How long a far owner may take to say that it is there.
+const PONG_MAX: Duration = Duration::from_secs(1);
+/// Bytes that go a second over the slowest link that is of use: the answer to a ping comes behind what was sent before.
+const LINK_RATE_MIN: usize = 1 << 20;
+
+/// A stream over which an owner answers.
 pub(super) struct Link {
-    stream: UnixStream,
+    stream: Stream,
     writing: Mutex<()>,
     /// Whether no further message can be written.
     is_spent: AtomicBool,
@@ -39,16 +46,25 @@ pub(super) struct Waits {
 pub(super) struct Incoming {
     pub(super) link: Arc<Link>,
     frames: FrameReader,
+    /// How often in a row nothing has come since the other end was asked whether it is there.
+    unanswered: Option<usize>,
+}
+
+/// What an owner, or who it is taken for, says to a greeting.
+pub(super) enum Greeted {
+    /// It answers.
+    In(Incoming),
+    /// The owner is there.
+    Elsewhere(ServerAddress),
 }
 
 impl Link {
     /// Greets the owner at the other end of a socket.
-    pub(super) fn open(stream: UnixStream, hello: &Hello, waits: Waits) -> Result<Incoming, Error> {
-        Peer::of(&stream)?;
-        let prepared = stream
-            .set_write_timeout(Some(waits.write))
-            .and(stream.set_read_timeout(Some(waits.greeting)));
-        prepared.map_err(|error| did_not_greet(&error))?;
+    pub(super) fn open(stream: Stream, hello: &Hello, waits: Waits) -> Result<Greeted, Error> {
+        stream.peer()?;
+        stream
+            .set_read_timeout(Some(waits.greeting))
+            .map_err(|error| did_not_greet(&error))?;
         let link = Arc::new(Link {
             stream,
             writing: Mutex::new(()),
@@ -59,17 +75,21 @@ impl Link {
         let mut incoming = Incoming {
             link,
             frames: FrameReader::new(GREETING_LEN_MAX),
+            unanswered: None,
         };
-        incoming
-            .welcome()
-            .and(greeted.map_err(|broken| did_not_greet(&broken)))?;
+        if let Some(address) = incoming.welcome()? {
+            return Ok(Greeted::Elsewhere(address));
+        }
+        greeted.map_err(|broken| did_not_greet(&broken))?;
         incoming.frames.set_len_max(limits::MESSAGE_LEN_MAX);
-        incoming
-            .link
-            .stream
-            .set_read_timeout(Some(waits.silence))
+        let stream = &incoming.link.stream;
+        let silence = stream
+            .far()
+            .map_or(waits.silence, |_| waits.silence.min(PING_REST));
+        stream
+            .set_read_timeout(Some(silence))
             .map_err(|error| did_not_greet(&error))?;
-        Ok(incoming)
+        Ok(Greeted::In(incoming))
     }
 
     /// Writes a frame. When it fails the owner has not got it, and will get nothing more over this link.
@@ -86,7 +106,7 @@ impl Link {
             .chain(parts)
             .map(|part| IoSlice::new(part))
             .collect();
-        let sent = send_all(&self.stream, &mut slices);
+        let sent = self.stream.send_all(&mut slices, write_max);
         if sent.is_err() {
             self.is_spent.store(true, Ordering::Release);
             // What is underway is still answered; the reader learns the end of it.
@@ -114,14 +134,38 @@ impl Incoming {
         self.frames.next(&mut &self.link.stream)
     }
 
-    fn welcome(&mut self) -> Result<(), Error> {
+    /// Looks around after a silence: asks a far owner that is `wanted` whether it is there. Returns false when it is not.
+    pub(super) fn is_alive(&mut self, is_wanted: impl FnOnce() -> bool) -> bool {
+        let Some(far) = self.link.stream.far() else {
+            return true;
+        };
+        if far.was_heard() {
+            self.unanswered = None;
+            return far.set_read_timeout(Some(PING_REST)).is_ok();
+        }
+        match &mut self.unanswered {
+            Some(silences) => {
+                *silences += 1;
+                *silences <= far.unheard() / LINK_RATE_MIN
+            }
+            None if is_wanted() => {
+                self.unanswered = Some(0);
+                far.ping().and(far.set_read_timeout(Some(PONG_MAX))).is_ok()
+            }
+            None => true,
+        }
+    }
+
+    /// Returns where the owner is, if not at the other end.
+    fn welcome(&mut self) -> Result<Option<ServerAddress>, Error> {
         let bytes = match self.next() {
             Ok(Some(bytes)) => bytes,
             Ok(None) => return Err(did_not_greet(&"the connection ended")),
             Err(broken) => return Err(did_not_greet(&broken)),
         };
         match Welcome::parse(&bytes) {
-            Ok(Welcome::In) => Ok(()),
+            Ok(Welcome::In) => Ok(None),
+            Ok(Welcome::Elsewhere(address)) => Ok(Some(address.parse()?)),
             Ok(Welcome::Refused(why)) => Err(Refusal::Because(why).into()),
             Ok(Welcome::Later(why)) => Err(Failure::DidNotHappen(why).into()),
             Err(malformed) => {
@@ -133,21 +177,4 @@ impl Incoming {
 
 fn did_not_greet(why: &dyn std::fmt::Display) -> Error {
     Failure::DidNotHappen(format!("the owner did not answer a greeting: {why}")).into()
-}
-
-fn send_all(stream: &UnixStream, mut slices: &mut [IoSlice<'_>]) -> io::Result<()> {
-    IoSlice::advance_slices(&mut slices, 0);
-    while !slices.is_empty() {
-        match sendmsg(
-            stream,
-            slices,
-            &mut SendAncillaryBuffer::default(),
-            SendFlags::NOSIGNAL,
-        ) {
-            Ok(len) => IoSlice::advance_slices(&mut slices, len),
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(())
 }

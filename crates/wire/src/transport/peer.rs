@@ -1,0 +1,66 @@
+//! Who is at the other end of a stream: a process of this machine, as the kernel says, or somebody far away.
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::Timespec;
+use rustix::net::sockopt::socket_peercred;
+use rustix::process::{PidfdFlags, Uid, geteuid, pidfd_open};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+use tenure_model::Refusal;
+
+/// Who is at the other end.
+#[derive(Debug)]
+pub(super) enum Peer {
+    /// A process of this machine whose end the kernel tells.
+    Near(OwnedFd),
+    /// Somebody whose end nobody tells.
+    Far,
+}
+
+impl Peer {
+    /// Looks who is at the other end of a unix socket; only the same user and root may be.
+    pub(super) fn of(socket: impl AsFd) -> Result<Self, Refusal> {
+        let peer = socket_peercred(socket)
+            .map_err(|error| Refusal::Because(format!("the kernel does not say who is there: {error}")))?;
+        if !may_speak(peer.uid, geteuid()) {
+            return Err(Refusal::Because(format!(
+                "user {} is at the other end, but only user {} and root may speak here",
+                peer.uid.as_raw(),
+                geteuid().as_raw()
+            )));
+        }
+        // One that cannot be watched (it lives in another namespace, or has ended) is given its time in full.
+        Ok(pidfd_open(peer.pid, PidfdFlags::empty()).map_or(Self::Far, Self::Near))
+    }
+}
+
+/// Waits until a process has ended, at most `wait`, or until `stop` can be read. Returns false for `stop`.
+pub(super) fn wait_for_end(process: &OwnedFd, wait: Duration, stop: BorrowedFd<'_>) -> bool {
+    let mut ends =
+        [&stop as &dyn AsFd, process].map(|end| PollFd::from_borrowed_fd(end.as_fd(), PollFlags::IN));
+    let wait = Timespec::try_from(wait).unwrap_or(Timespec {
+        tv_sec: i64::MAX,
+        tv_nsec: 0,
+    });
+    // An interrupted wait is a short one: the session has less time to come back, and nothing is lost by that.
+    let _ = poll(&mut ends, Some(&wait));
+    ends[0].revents().is_empty()
+}
+
+fn may_speak(peer: Uid, own: Uid) -> bool {
+    peer == own || peer.is_root()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_user_and_root_may_speak_and_nobody_else() {
+        let user = Uid::from_raw;
+        assert!(may_speak(user(7), user(7)));
+        assert!(may_speak(user(0), user(7)));
+        assert!(!may_speak(user(8), user(7)));
+        assert!(!may_speak(user(7), user(0)));
+    }
+}

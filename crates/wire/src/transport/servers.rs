@@ -1,0 +1,164 @@
+//! The servers that a client knows: it asks them in turn, goes where it is sent, and begins there the next time.
+//!
+//! Invariant: a client is never sent from where nobody can listen to where somebody can.
+
+use super::address::{HostPort, ServerAddress};
+use super::patience::{Dialer, is_final};
+use super::stream::Stream;
+use super::unix;
+use super::web::{Knock, Token, Trust, knock};
+use crate::owner::Error;
+use parking_lot::Mutex;
+use std::net::{IpAddr, ToSocketAddrs};
+use std::time::Duration;
+use tenure_model::{DriveName, Failure, Refusal};
+
+/// How long a unix socket may take to let a client in.
+const UNIX_MAX: Duration = Duration::from_secs(5);
+
+/// Where a client speaks to servers that nothing encrypts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unencrypted {
+    /// On this machine alone.
+    Loopback,
+    /// Anywhere: something else encrypts, or nobody minds.
+    Anywhere,
+}
+
+/// Servers that may know who owns a drive, and how a client comes in.
+pub struct Servers {
+    addresses: Vec<ServerAddress>,
+    drive: DriveName,
+    token: Option<Token>,
+    trust: Trust,
+    unencrypted: Unencrypted,
+    state: Mutex<State>,
+}
+
+#[derive(Clone, Default)]
+struct State {
+    /// Where the owner was at last.
+    found: Option<ServerAddress>,
+    /// Which of the addresses is asked first.
+    first: usize,
+}
+
+impl Dialer for Servers {
+    fn dial(&self) -> Result<Stream, Error> {
+        let State { found, first } = self.state.lock().clone();
+        if let Some(stream) = found.and_then(|address| self.reach(&address).ok()) {
+            return Ok(stream);
+        }
+        let addresses = &self.addresses;
+        let mut failures = Vec::new();
+        for address in addresses.iter().cycle().skip(first).take(addresses.len()) {
+            match self.reach(address) {
+                Ok(stream) => {
+                    self.state.lock().found = Some(address.clone());
+                    return Ok(stream);
+                }
+                Err(error) => failures.push(error),
+            }
+        }
+        Err(together(&failures))
+    }
+
+    fn follow(&self, to: &ServerAddress) -> Result<Stream, Error> {
+        let is_as_safe = |known: &ServerAddress| std::mem::discriminant(known) == std::mem::discriminant(to);
+        if !matches!(to, ServerAddress::Tls(_)) && !self.addresses.iter().any(is_as_safe) {
+            return Err(Refusal::Because(format!(
+                "a server has sent this client to {to}, which is another kind of address than those that it was given; \
+                 name it with the others where that is meant"
+            ))
+            .into());
+        }
+        let stream = self.reach(to)?;
+        self.state.lock().found = Some(to.clone());
+        Ok(stream)
+    }
+
+    fn was_in_vain(&self) {
+        let mut state = self.state.lock();
+        state.found = None;
+        state.first = (state.first + 1) % self.addresses.len().max(1);
+    }
+}
+
+impl Servers {
+    /// Takes the addresses that a client was given, the first to be asked first, the drive that it asks for, and whose
+    /// certificates it trusts.
+    pub fn new(addresses: Vec<ServerAddress>, drive: DriveName, trust: Trust) -> Self {
+        Self {
+            addresses,
+            drive,
+            token: None,
+            trust,
+            unencrypted: Unencrypted::Loopback,
+            state: Mutex::default(),
+        }
+    }
+
+    /// Shows a token to servers on the network.
+    pub fn with_token(self, token: Token) -> Self {
+        Self {
+            token: Some(token),
+            ..self
+        }
+    }
+
+    /// Says where nothing needs to be encrypted; on this machine alone unless this is called.
+    pub fn with_unencrypted(self, unencrypted: Unencrypted) -> Self {
+        Self { unencrypted, ..self }
+    }
+
+    fn reach(&self, address: &ServerAddress) -> Result<Stream, Error> {
+        let (at, trust) = match address {
+            ServerAddress::Unix(path) => return unix::dial(path, UNIX_MAX),
+            ServerAddress::Tls(at) => (at, Some(&self.trust)),
+            ServerAddress::Plain(at) => {
+                self.may_be_plain(at)?;
+                (at, None)
+            }
+        };
+        let knocked = knock(&Knock {
+            at,
+            trust,
+            drive: &self.drive,
+            token: self.token.as_ref(),
+        });
+        knocked.map(Stream::from)
+    }
+
+    fn may_be_plain(&self, at: &HostPort) -> Result<(), Error> {
+        let is_here = || match at.host.parse::<IpAddr>() {
+            Ok(ip) => ip.is_loopback(),
+            Err(_) => (&*at.host, at.port)
+                .to_socket_addrs()
+                .is_ok_and(|mut ips| ips.all(|ip| ip.ip().is_loopback())),
+        };
+        if self.unencrypted == Unencrypted::Anywhere || is_here() {
+            return Ok(());
+        }
+        Err(Refusal::Because(format!(
+            "http://{at} is on another machine, and nothing would be encrypted; use https://{at}, or ask for plain TCP \
+             by name"
+        ))
+        .into())
+    }
+}
+
+/// Says what came of every server. One that may answer later is worth asking again.
+fn together(failures: &[Error]) -> Error {
+    match failures {
+        [only] => only.clone(),
+        [] => Refusal::Because("no server was named".into()).into(),
+        _ => {
+            let all: Vec<_> = failures.iter().map(ToString::to_string).collect();
+            if failures.iter().all(is_final) {
+                Refusal::Because(all.join("; ")).into()
+            } else {
+                Failure::DidNotHappen(all.join("; ")).into()
+            }
+        }
+    }
+}

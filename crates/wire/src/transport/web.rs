@@ -1,0 +1,51 @@
+//! The network: a conversation in a WebSocket over HTTP/1.1, over TLS or, where that is allowed, plain TCP.
+//!
+//! A client asks for `/v1/drives/NAME/session` with a bearer token and is let in, or told in an HTTP answer why not;
+//! what has not become a WebSocket costs no thread. Afterwards both ends block, as on a unix socket. Invariant: nobody
+//! speaks to an owner before its doorkeeper has seen the token, and no client shows a token before it has seen the
+//! certificate that it expects.
+
+mod channel;
+mod identity;
+mod knock;
+mod listener;
+mod token;
+mod trust;
+mod tunnel;
+mod websocket;
+
+pub use identity::{Identity, Pem};
+pub use listener::{Doorkeeper, Listener, Security, listen};
+pub(super) use listener::{Stop, accept_all};
+pub use token::Token;
+pub use trust::{Fingerprint, Pins, Trust};
+
+pub(super) use knock::{Knock, knock};
+pub(super) use websocket::WebStream;
+
+use channel::Keeping;
+use std::time::Duration;
+
+/// Bytes of the head of an HTTP request or answer.
+const HEAD_LEN_MAX: usize = 16 << 10;
+/// The version that is spoken behind a path.
+const PATH_BEFORE: &str = "/v1/drives/";
+const PATH_BEHIND: &str = "/session";
+/// The header by which a client knows that a server of drives has refused it, and nobody on the way.
+const REFUSED: &str = "tenure-refused";
+
+/// What a client does to learn that its server has gone, while nobody there reads: a greeting may wait for a drive to be
+/// opened. Afterwards it asks in words.
+const CLIENT_KEEPING: Keeping = Keeping {
+    idle: Duration::from_secs(5),
+    interval: Duration::from_secs(2),
+    count: 3,
+    unacknowledged_max: Duration::from_secs(30),
+};
+/// What a server does to learn that a client has gone: its session may come back, so nothing is lost by being slow.
+const SERVER_KEEPING: Keeping = Keeping {
+    idle: Duration::from_secs(15),
+    interval: Duration::from_secs(5),
+    count: 3,
+    unacknowledged_max: Duration::from_secs(30),
+};
