@@ -11,24 +11,29 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 
+mod account;
 mod command;
 mod demo;
 mod disk;
+mod floor;
 mod input;
 mod interrupt;
 mod limit;
+mod machine;
 mod measure;
 mod progress;
 mod report;
 mod result;
 mod side;
 mod statistics;
+mod switch;
 mod target;
 mod workload;
 
 use disk::{Disk, Scratch};
 use input::Inputs;
 use limit::Limit;
+use machine::Machine;
 use measure::Round;
 use progress::Progress;
 use report::{Idle, Report};
@@ -121,17 +126,31 @@ struct Places {
     mount_arg: Vec<OsString>,
 }
 
+/// What a suite looks at beside its workloads.
+#[derive(Debug, Clone, Copy)]
+struct Looks {
+    /// What the measured side does while nobody asks anything of it.
+    idle: bool,
+    /// What a request costs that does nothing, before each round. Not worth it where a round takes milliseconds: its CPU
+    /// is counted in hundredths of a second.
+    floors: bool,
+}
+
 /// Runs what `args` ask for and prints the result.
 pub(crate) fn run(args: &BenchArgs) -> Result<()> {
     interrupt::watch()?;
-    let (workloads, options, watches_idle) = match &args.suite {
+    let (workloads, options) = match &args.suite {
         Suite::Demo(demo) => return demo::run_story(demo),
-        Suite::Day(options) => (workload::day(), options, true),
-        Suite::Fs(options) => (workload::fs(options.scale(), options.huge), options, false),
-        Suite::Micro(options) => (workload::micro(options.scale()), options, false),
+        Suite::Day(options) => (workload::day(), options),
+        Suite::Fs(options) => (workload::fs(options.scale(), options.huge), options),
+        Suite::Micro(options) => (workload::micro(options.scale()), options),
+    };
+    let looks = Looks {
+        idle: matches!(args.suite, Suite::Day(_)),
+        floors: !matches!(args.suite, Suite::Micro(_)),
     };
     let workloads = chosen(workloads, &options.only)?;
-    let report = options.measure(&workloads, watches_idle)?;
+    let report = options.measure(&workloads, looks)?;
     if options.json {
         return output::line(format_args!("{:#}", report.json()));
     }
@@ -143,7 +162,7 @@ impl Options {
         if self.quick { Scale::QUICK } else { Scale::FULL }
     }
 
-    fn measure(&self, workloads: &[Box<dyn Workload>], watches_idle: bool) -> Result<Report> {
+    fn measure(&self, workloads: &[Box<dyn Workload>], looks: Looks) -> Result<Report> {
         let progress = Progress::on_stderr();
         let inputs = self.places.inputs(progress)?;
         // First what can take long or fail without a disk.
@@ -153,19 +172,21 @@ impl Options {
         let scratch = Scratch::make(&self.places.scratch)?;
         let mut sides = self.sides(&scratch, progress)?;
         let limit = self.limit(&sides)?;
+        let machine = look_at_machine(sides[0].as_ref(), progress)?;
         let mut outcomes = Vec::new();
         for workload in workloads {
-            outcomes.extend(self.measure_one(workload.as_ref(), &mut sides, &inputs, progress)?);
+            outcomes.extend(self.measure_one(workload.as_ref(), &mut sides, &inputs, looks, progress)?);
         }
         outcomes.retain(|outcome| {
             self.only.is_empty() || self.only.iter().any(|name| *name == outcome.metric.name)
         });
-        let idle = if watches_idle {
+        let idle = if looks.idle {
             Some(watch_idle(sides[0].as_ref(), progress)?)
         } else {
             None
         };
         Ok(Report {
+            machine,
             sides: [sides[0].name().to_owned(), sides[1].name().to_owned()],
             notes: self.notes(limit.as_ref()),
             disk: if limit.is_some() {
@@ -184,6 +205,7 @@ impl Options {
         workload: &dyn Workload,
         sides: &mut [Box<dyn Side>; 2],
         inputs: &Inputs,
+        looks: Looks,
         progress: Progress,
     ) -> Result<Vec<Outcome>> {
         let rounds = self
@@ -196,6 +218,7 @@ impl Options {
                 metric: *metric,
                 tenure: Vec::new(),
                 baseline: Vec::new(),
+                floors: Vec::new(),
             })
             .collect();
         let names = workload
@@ -225,6 +248,14 @@ impl Options {
                 if workload.begins_fresh() {
                     side.fresh()?;
                 }
+                let floor = if looks.floors {
+                    floor::measure(side.as_ref())?
+                } else {
+                    None
+                };
+                outcomes
+                    .iter_mut()
+                    .for_each(|outcome| outcome.floors.extend(floor));
                 let seed = (number * 2 + place + 1) as u64;
                 let mut round = Round {
                     side: side.as_mut(),
@@ -353,6 +384,12 @@ fn keep(outcomes: &mut [Outcome], place: usize, samples: Vec<(&'static str, meas
     }
 }
 
+/// Measures what is nobody's code: two switches, and a request that does nothing.
+fn look_at_machine(side: &dyn Side, progress: Progress) -> Result<Machine> {
+    let _step = progress.step("a request that does nothing");
+    Ok(Machine::here(switch::measure()?, floor::measure(side)?))
+}
+
 /// Watches what a side does while nobody asks anything of it.
 fn watch_idle(side: &dyn Side, progress: Progress) -> Result<Idle> {
     let _step = progress.step(&format!("watching {} idle for {} s", side.name(), IDLE.as_secs()));
@@ -366,7 +403,7 @@ fn watch_idle(side: &dyn Side, progress: Progress) -> Result<Idle> {
         seconds: IDLE.as_secs_f64(),
         requests: total(&after).saturating_sub(total(&before)),
         bucket_requests: after.bucket_requests.saturating_sub(before.bucket_requests),
-        cpu_seconds: (after.cpu_seconds - before.cpu_seconds).max(0.0),
+        cpu_seconds: (after.cpu_seconds() - before.cpu_seconds()).max(0.0),
     })
 }
 

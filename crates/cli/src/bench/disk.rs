@@ -36,6 +36,17 @@ pub(crate) struct Disk {
     is_mounted: bool,
 }
 
+/// What was done to a block device so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Traffic {
+    pub(crate) written_bytes: u64,
+    /// Times that it was told to make durable what it has, and the seconds that this took.
+    pub(crate) flushes: u64,
+    pub(crate) flush_seconds: f64,
+    /// Seconds in which it had something to do.
+    pub(crate) busy_seconds: f64,
+}
+
 const PREFIX: &str = "tenure-bench.";
 const SECTOR: u64 = 512;
 
@@ -106,15 +117,11 @@ impl Disk {
         Ok(fs::read_to_string(self.sys().join("dev"))?.trim().to_owned())
     }
 
-    /// Returns the bytes written to the device so far.
-    pub(crate) fn written_bytes(&self) -> Result<u64> {
+    /// Returns what was done to the device so far.
+    pub(crate) fn traffic(&self) -> Result<Traffic> {
         let path = self.sys().join("stat");
         let stat = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        let sectors = stat
-            .split_whitespace()
-            .nth(6)
-            .and_then(|field| field.parse::<u64>().ok());
-        Ok(sectors.with_context(|| format!("{} has no seventh number", path.display()))? * SECTOR)
+        traffic(&stat).with_context(|| format!("{} does not hold 17 numbers", path.display()))
     }
 
     fn format(&self) -> Result<()> {
@@ -177,6 +184,22 @@ impl Drop for Disk {
 pub(crate) fn drop_kernel_caches() -> Result<()> {
     rustix::fs::sync();
     fs::write("/proc/sys/vm/drop_caches", "3").context("cannot drop the kernel's caches (only root can)")
+}
+
+/// Reads a block device's `stat` (Documentation/block/stat.rst): the 7th number is sectors written, the 10th milliseconds
+/// with a request, the 16th flushes, the 17th their milliseconds.
+fn traffic(stat: &str) -> Option<Traffic> {
+    let numbers: Vec<u64> = stat
+        .split_whitespace()
+        .filter_map(|field| field.parse().ok())
+        .collect();
+    let milliseconds = |place: usize| Some(*numbers.get(place)? as f64 / 1e3);
+    Some(Traffic {
+        written_bytes: numbers.get(6)? * SECTOR,
+        flushes: *numbers.get(15)?,
+        flush_seconds: milliseconds(16)?,
+        busy_seconds: milliseconds(9)?,
+    })
 }
 
 fn refuse_unless_possible(scratch: &Path, size: u64) -> Result<()> {
@@ -255,6 +278,19 @@ fn sweep(path: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_devices_numbers_are_read_from_their_places() {
+        let stat = "1 2 3 4 5 6 7 8 9 10000 11 12 13 14 15 16 17000\n";
+        let expected = Traffic {
+            written_bytes: 7 * 512,
+            flushes: 16,
+            flush_seconds: 17.0,
+            busy_seconds: 10.0,
+        };
+        assert_eq!(traffic(stat), Some(expected));
+        assert_eq!(traffic("1 2 3 4 5 6 7 8 9 10 11"), None);
+    }
 
     #[test]
     fn only_a_scratch_folder_has_an_owner() {

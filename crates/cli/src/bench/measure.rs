@@ -6,7 +6,9 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
+use rustix::process::Pid;
 
+use super::account::Spent;
 use super::input::Inputs;
 use super::side::{Counters, Side};
 use super::statistics::percentile;
@@ -35,6 +37,8 @@ pub(crate) struct Cost {
     pub(crate) bucket_requests: u64,
     pub(crate) peak_rss_bytes: u64,
     pub(crate) written_bytes: u64,
+    /// Where its time went.
+    pub(crate) spent: Spent,
 }
 
 /// How much a piece of work works on; zero where it does not matter.
@@ -134,17 +138,24 @@ impl Round<'_> {
         let durable = watch.seconds();
         let after = Usage::now()?;
         let side_after = self.side.counters()?;
+        let mut spent = spent(&side_before, &side_after);
+        spent.callers_seconds = after.ours - before.ours;
+        (spent.wall_seconds, spent.sync_seconds) = match end {
+            End::Done => (done, 0.0),
+            End::Durable => (durable, durable - done),
+        };
         let cost = Cost {
             content,
-            cpu_seconds: after.ours - before.ours
-                + (side_after.cpu_seconds - side_before.cpu_seconds).max(0.0),
+            cpu_seconds: spent.callers_seconds + spent.daemon_user_seconds + spent.daemon_system_seconds,
             machine_cpu_seconds: after.machine - before.machine,
             requests: difference(&side_before, &side_after),
             bucket_requests: side_after
                 .bucket_requests
                 .saturating_sub(side_before.bucket_requests),
             peak_rss_bytes: side_after.peak_rss_bytes,
-            written_bytes: side_after.written_bytes.saturating_sub(side_before.written_bytes),
+            written_bytes: (side_after.traffic.written_bytes)
+                .saturating_sub(side_before.traffic.written_bytes),
+            spent,
         };
         let sample = match end {
             End::Done => Sample {
@@ -186,8 +197,9 @@ impl Stopwatch {
 /// What a process has used so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Process {
-    /// User and system, all its threads, and its children that it has waited for.
-    pub(crate) cpu_seconds: f64,
+    /// Of all its threads, and of its children that it has waited for.
+    pub(crate) user_seconds: f64,
+    pub(crate) system_seconds: f64,
     pub(crate) peak_rss_bytes: u64,
 }
 
@@ -198,10 +210,54 @@ pub(crate) fn process(id: &str) -> Result<Process> {
         let path = directory.join(file);
         std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
     };
+    let (user_seconds, system_seconds) = cpu_seconds(&read("stat")?);
     Ok(Process {
-        cpu_seconds: cpu_seconds(&read("stat")?),
+        user_seconds,
+        system_seconds,
         peak_rss_bytes: peak_rss_bytes(&read("status")?),
     })
+}
+
+/// Returns the CPU seconds of those threads of a process that answer the kernel; nothing where it has none, or where the
+/// kernel does not count by thread.
+pub(crate) fn serving_seconds(process: Pid) -> Option<f64> {
+    let threads = std::fs::read_dir(format!("/proc/{}/task", process.as_raw_nonzero())).ok()?;
+    let seconds = threads.flatten().filter_map(|thread| {
+        // A thread may end meanwhile.
+        let name = std::fs::read_to_string(thread.path().join("comm")).ok()?;
+        let statistics = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        answers_the_kernel(name.trim_end()).then(|| running_seconds(&statistics))?
+    });
+    seconds.reduce(|sum, seconds| sum + seconds)
+}
+
+/// Tells by its name whether a thread answers the kernel: `fuse-0`, or `fuse-ring-0`.
+fn answers_the_kernel(name: &str) -> bool {
+    let number = name
+        .strip_prefix("fuse-")
+        .map(|rest| rest.strip_prefix("ring-").unwrap_or(rest));
+    number.is_some_and(|number| number.parse::<u32>().is_ok())
+}
+
+/// Reads the first number of a thread's `schedstat`: nanoseconds on a CPU.
+pub(crate) fn running_seconds(statistics: &str) -> Option<f64> {
+    let nanoseconds = statistics.split_whitespace().next()?.parse::<u64>().ok()?;
+    Some(nanoseconds as f64 / 1e9)
+}
+
+/// Returns what a side's process and disk have spent meanwhile.
+fn spent(before: &Counters, after: &Counters) -> Spent {
+    // A process that was begun again counts from zero.
+    let beyond = |of: fn(&Counters) -> f64| (of(after) - of(before)).max(0.0);
+    Spent {
+        daemon_user_seconds: beyond(|counters| counters.user_seconds),
+        daemon_system_seconds: beyond(|counters| counters.system_seconds),
+        serving_seconds: beyond(|counters| counters.serving_seconds.unwrap_or(0.0)),
+        flushes: beyond(|counters| counters.traffic.flushes as f64),
+        flush_seconds: beyond(|counters| counters.traffic.flush_seconds),
+        disk_busy_seconds: beyond(|counters| counters.traffic.busy_seconds),
+        ..Spent::default()
+    }
 }
 
 /// CPU seconds of the bench with its children, and of the machine.
@@ -213,24 +269,26 @@ struct Usage {
 impl Usage {
     fn now() -> Result<Usage> {
         let machine = std::fs::read_to_string("/proc/stat").context("cannot read /proc/stat")?;
+        let ours = process("self")?;
         Ok(Usage {
-            ours: process("self")?.cpu_seconds,
+            ours: ours.user_seconds + ours.system_seconds,
             machine: busy_seconds(&machine),
         })
     }
 }
 
-/// Reads fields 14 to 17 of proc_pid_stat(5): utime, stime, cutime, cstime.
-fn cpu_seconds(stat: &str) -> f64 {
+/// Reads fields 14 to 17 of proc_pid_stat(5), utime, stime, cutime, cstime; returns user and system seconds.
+fn cpu_seconds(stat: &str) -> (f64, f64) {
     // The second field is the program's name in parentheses and may hold anything.
     let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    let ticks: u64 = after_name
-        .split_whitespace()
-        .skip(11)
-        .take(4)
-        .filter_map(|field| field.parse::<u64>().ok())
-        .sum();
-    seconds(ticks)
+    let fields = after_name.split_whitespace().skip(11).take(4);
+    let ticks: Vec<u64> = fields.filter_map(|field| field.parse().ok()).collect();
+    match ticks[..] {
+        [user, system, children_user, children_system] => {
+            (seconds(user + children_user), seconds(system + children_system))
+        }
+        _ => (0.0, 0.0),
+    }
 }
 
 /// Reads VmHWM of proc_pid_status(5).
@@ -271,12 +329,38 @@ fn difference(before: &Counters, after: &Counters) -> BTreeMap<String, u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::disk::Traffic;
 
     #[test]
     fn a_process_name_may_hold_spaces_and_parentheses() {
         let ticks = rustix::param::clock_ticks_per_second();
         let stat = format!("7 (a (b) c) S 1 7 7 0 -1 0 0 0 0 0 {ticks} {ticks} 0 {ticks} 20 0 1 0");
-        assert_eq!(cpu_seconds(&stat), 3.0);
+        assert_eq!(cpu_seconds(&stat), (1.0, 2.0));
+    }
+
+    #[test]
+    fn threads_that_answer_the_kernel_are_known_by_their_names() {
+        let named = |name: &&str| answers_the_kernel(name);
+        let names = ["fuse-0", "fuse-notify", "fuse-ring-1", "fuse-courtesy", "shipper"];
+        assert_eq!(
+            names.iter().filter(|name| named(name)).collect::<Vec<_>>(),
+            [&"fuse-0", &"fuse-ring-1"]
+        );
+        assert_eq!(running_seconds("1500000000 7 3\n"), Some(1.5));
+    }
+
+    #[test]
+    fn what_a_process_and_its_disk_spent_is_what_came_meanwhile() {
+        let counted = |serving: f64, flushes: u64| Counters {
+            serving_seconds: Some(serving),
+            traffic: Traffic {
+                flushes,
+                ..Traffic::default()
+            },
+            ..Counters::default()
+        };
+        let spent = spent(&counted(1.0, 5), &counted(3.5, 7));
+        assert_eq!((spent.serving_seconds, spent.flushes), (2.5, 2.0));
     }
 
     #[test]

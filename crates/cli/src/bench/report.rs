@@ -4,14 +4,19 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use serde_json::{Value, json};
 
+use super::account::Account;
+use super::machine::Machine;
 use super::result::Outcome;
 use super::statistics::{Bounded, Spread};
 use super::target::DiskSpeed;
 use super::workload::Metric;
 
+mod account;
+
 /// A whole run.
 #[derive(Debug)]
 pub(crate) struct Report {
+    pub(crate) machine: Machine,
     /// What the sides are called: the measured one, then the baseline.
     pub(crate) sides: [String; 2],
     /// What was done to the machine or the settings that a reader must know.
@@ -34,7 +39,7 @@ pub(crate) struct Idle {
 impl Report {
     /// Returns the report as the table that a person reads.
     pub(crate) fn table(&self) -> String {
-        let mut text = format!("{}\n", self.machine_line());
+        let mut text = self.machine.lines();
         for note in &self.notes {
             text.push_str(&format!("{note}\n"));
         }
@@ -42,6 +47,12 @@ impl Report {
         let targets = self.targets();
         if targets.row_count() > 0 {
             text.push_str(&format!("\n\nTargets\n{targets}"));
+        }
+        let accounts = self.accounts();
+        if !accounts.is_empty() {
+            let [measured, baseline] = &self.sides;
+            let accounts = account::text(baseline, measured, &accounts);
+            text.push_str(&format!("\n\nWhere the time goes\n{accounts}"));
         }
         text.push('\n');
         for Metric { name, what } in self.outcomes.iter().map(|outcome| outcome.metric) {
@@ -59,7 +70,7 @@ impl Report {
     /// Returns the report as JSON.
     pub(crate) fn json(&self) -> Value {
         let mut report = json!({
-            "machine": machine(),
+            "machine": self.machine.json(),
             "sides": { "tenure": self.sides[0], "baseline": self.sides[1] },
             "notes": self.notes,
             "workloads": self.outcomes.iter().map(|outcome| workload(outcome, self.disk)).collect::<Vec<_>>(),
@@ -73,6 +84,13 @@ impl Report {
             });
         }
         report
+    }
+
+    fn accounts(&self) -> Vec<(&str, Account)> {
+        let accounts = self.outcomes.iter();
+        accounts
+            .filter_map(|outcome| Some((outcome.metric.name, outcome.account()?)))
+            .collect()
     }
 
     fn times(&self) -> Table {
@@ -161,18 +179,6 @@ impl Report {
         }
         table
     }
-
-    fn machine_line(&self) -> String {
-        let machine = machine();
-        let text = |key: &str| machine[key].as_str().unwrap_or("?").to_owned();
-        format!(
-            "{} x {}, {:.0} GiB of memory, Linux {}; medians of interleaved rounds; bounds by order statistics",
-            machine["cpus"],
-            text("cpu"),
-            machine["memory_bytes"].as_f64().unwrap_or(0.0) / 2f64.powi(30),
-            text("kernel"),
-        )
-    }
 }
 
 fn workload(outcome: &Outcome, disk: DiskSpeed) -> Value {
@@ -217,6 +223,9 @@ fn workload(outcome: &Outcome, disk: DiskSpeed) -> Value {
         value["without_sync"] =
             json!({ "tenure_s": spread(tenure), "baseline_s": spread(baseline), "ratio": bounded(ratio) });
     }
+    if let Some(account) = outcome.account() {
+        value["account"] = account::json(&account);
+    }
     let targets = outcome.judge(disk).into_iter().map(|judged| {
         json!({
             "of": judged.target.measure.words(),
@@ -236,26 +245,6 @@ fn spread(spread: Spread) -> Value {
 
 fn bounded(bounded: Bounded) -> Value {
     json!({ "median": bounded.median, "low": bounded.low, "high": bounded.high, "coverage": bounded.coverage })
-}
-
-/// Says what this machine is.
-fn machine() -> Value {
-    let system = rustix::system::uname();
-    let cpus = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let cpu = cpus
-        .lines()
-        .find_map(|line| line.strip_prefix("model name"))
-        .unwrap_or_default();
-    let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let memory = memory.lines().find_map(|line| line.strip_prefix("MemTotal:"));
-    let kib = memory.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
-    json!({
-        "cpu": cpu.trim_start_matches([' ', '\t', ':']),
-        "cpus": std::thread::available_parallelism().map_or(1, usize::from),
-        "memory_bytes": kib.unwrap_or(0) * 1024,
-        "kernel": system.release().to_string_lossy(),
-        "version": env!("CARGO_PKG_VERSION"),
-    })
 }
 
 fn new_table() -> Table {
@@ -287,6 +276,8 @@ fn number(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::account::{Spent, tests::floor};
+    use crate::bench::machine::tests::machine;
     use crate::bench::measure::{Content, Cost, Sample};
 
     fn report() -> Report {
@@ -294,6 +285,10 @@ mod tests {
             let cost = Cost {
                 content: Content { files: 2, bytes: 10 },
                 cpu_seconds: 0.5,
+                spent: Spent {
+                    wall_seconds: seconds,
+                    ..Spent::default()
+                },
                 ..Cost::default()
             };
             Sample {
@@ -309,8 +304,10 @@ mod tests {
             },
             tenure: vec![sample(1.2), sample(1.1)],
             baseline: vec![sample(1.0), sample(1.0)],
+            floors: vec![floor()],
         };
         Report {
+            machine: machine(),
             sides: ["Tenure".into(), "ext4".into()],
             notes: vec![],
             disk: DiskSpeed::Full,
@@ -333,6 +330,7 @@ mod tests {
             ("baseline_s", &["median", "min", "max"]),
             ("ratio", &["median", "low", "high"]),
             ("cpu_s", &["tenure", "baseline"]),
+            ("account", &["requests_x_floor_s", "floor_ratio", "waiting_s"]),
         ] {
             for part in parts {
                 assert!(workload[field][part].is_number(), "{field}.{part}");
@@ -344,7 +342,14 @@ mod tests {
     #[test]
     fn the_table_names_sides_ratio_and_target() {
         let table = report().table();
-        for part in ["Tenure", "ext4", "1.15", "1.20 (1.05)", "CPU ratio"] {
+        for part in [
+            "Tenure",
+            "ext4",
+            "1.15",
+            "1.20 (1.05)",
+            "CPU ratio",
+            "Where the time goes",
+        ] {
             assert!(table.contains(part), "{part} is not in\n{table}");
         }
     }

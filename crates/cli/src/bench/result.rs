@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::account::{Account, Requests, Spent};
+use super::floor::Floor;
 use super::measure::{Cost, Sample};
 use super::statistics::{Bounded, Spread, bounded_median, median, spread};
 use super::target::{DiskSpeed, Measure, Target, Verdict, targets};
@@ -13,6 +15,8 @@ pub(crate) struct Outcome {
     pub(crate) metric: Metric,
     pub(crate) tenure: Vec<Sample>,
     pub(crate) baseline: Vec<Sample>,
+    /// What a request cost that does nothing, before each of Tenure's rounds where that was measured.
+    pub(crate) floors: Vec<Floor>,
 }
 
 /// A target beside what was measured.
@@ -24,14 +28,10 @@ pub(crate) struct Judged {
 }
 
 /// Requests that no program waits for: the kernel sends them behind its back or needs no reply.
-const NOT_WAITED_FOR: &[&str] = &[
-    "FORGET",
-    "BATCH_FORGET",
-    "RELEASE",
-    "RELEASEDIR",
-    "INTERRUPT",
-    "DESTROY",
-];
+const NOT_WAITED_FOR: &[&str] = &["release", "releasedir"];
+
+/// Requests that ask for durability.
+const SYNCS: &[&str] = &["fsync", "fsyncdir", "syncfs"];
 
 impl Outcome {
     /// Returns the median, smallest and largest seconds of Tenure and of the baseline.
@@ -102,12 +102,27 @@ impl Outcome {
     /// Returns the requests that a program waits for, for each file, if both are known.
     pub(crate) fn requests_per_file(&self) -> Option<f64> {
         let files = self.tenure.first()?.cost.as_ref()?.content.files;
-        let requests = self.requests();
-        let waited_for = requests
-            .iter()
-            .filter(|(name, _)| !NOT_WAITED_FOR.contains(&name.as_str()));
-        let total: u64 = waited_for.map(|(_, count)| count).sum();
+        let total = self.requests_where(|name| !NOT_WAITED_FOR.contains(&name));
         (files > 0 && total > 0).then(|| total as f64 / files as f64)
+    }
+
+    /// Returns where the time goes, if the floor of a request was measured and the metric has costs.
+    pub(crate) fn account(&self) -> Option<Account> {
+        let floor = Requests::median(&self.floors)?;
+        let spent = |samples: &[Sample]| {
+            let costs = samples.iter().filter_map(|sample| sample.cost.as_ref());
+            Spent::median(&costs.map(|cost| cost.spent).collect::<Vec<_>>())
+        };
+        let (tenure, baseline) = (spent(&self.tenure)?, spent(&self.baseline)?);
+        let requests = self.requests_where(|name| !NOT_WAITED_FOR.contains(&name));
+        let syncs = self.requests_where(|name| SYNCS.contains(&name));
+        Some(Account::new(tenure, baseline, requests, syncs, floor))
+    }
+
+    fn requests_where(&self, is_wanted: impl Fn(&str) -> bool) -> u64 {
+        let requests = self.requests();
+        let wanted = requests.iter().filter(|(name, _)| is_wanted(name));
+        wanted.map(|(_, count)| count).sum()
     }
 
     /// Judges the metric by each of its targets that can be told from what was measured.
@@ -172,6 +187,7 @@ fn each(samples: &[Sample], of: impl Fn(&Sample) -> Option<f64>) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::account::tests::floor;
     use crate::bench::measure::Content;
 
     fn sample(seconds: f64, requests: &[(&str, u64)]) -> Sample {
@@ -186,6 +202,10 @@ mod tests {
                 .map(|(name, count)| ((*name).to_owned(), *count))
                 .collect(),
             written_bytes: 1_500,
+            spent: Spent {
+                wall_seconds: seconds,
+                ..Spent::default()
+            },
             ..Cost::default()
         };
         Sample {
@@ -199,10 +219,11 @@ mod tests {
         Outcome {
             metric: Metric { name, what: "" },
             tenure: vec![
-                sample(2.0, &[("MKNOD", 40), ("FORGET", 99)]),
-                sample(3.0, &[("MKNOD", 40)]),
+                sample(2.0, &[("mknod", 40), ("release", 99), ("fsync", 2)]),
+                sample(3.0, &[("mknod", 40), ("fsync", 2)]),
             ],
             baseline: vec![sample(1.0, &[]), sample(3.0, &[])],
+            floors: Vec::new(),
         }
     }
 
@@ -213,7 +234,7 @@ mod tests {
 
     #[test]
     fn only_requests_that_are_waited_for_count_per_file() {
-        assert_eq!(outcome("clone").requests_per_file(), Some(4.0));
+        assert_eq!(outcome("clone").requests_per_file(), Some(4.2));
     }
 
     #[test]
@@ -230,6 +251,17 @@ mod tests {
         ];
         assert_eq!(words, expected);
         assert_eq!(outcome("untar").value(Measure::WrittenPerByte), Some(1.5));
+    }
+
+    #[test]
+    fn an_account_counts_what_is_waited_for_and_needs_a_floor() {
+        let mut outcome = outcome("clone");
+        assert!(outcome.account().is_none());
+        outcome.floors = vec![floor()];
+        let account = outcome.account().expect("there is a floor");
+        assert_eq!((account.requests, account.syncs), (42, 2));
+        assert_eq!(account.tenure.wall_seconds, 2.5);
+        assert_eq!(account.baseline.wall_seconds, 2.0);
     }
 
     #[test]

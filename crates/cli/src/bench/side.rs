@@ -1,10 +1,11 @@
 //! What is compared: a directory to work in, how its work is made durable, how its caches are emptied, what it cost.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
+use super::disk::Traffic;
 use super::{command, disk, input};
 
 mod ext4;
@@ -35,8 +36,19 @@ pub(crate) trait Side {
     /// Begins it again: its memory is empty after that.
     fn mount(&mut self) -> Result<()>;
 
+    /// Returns the program that serves it, if there is one.
+    fn program(&self) -> Option<&Path> {
+        None
+    }
+
     /// Returns what it has cost since its process began (requests, memory, CPU) or ever (bytes written).
     fn counters(&self) -> Result<Counters>;
+
+    /// Returns a directory whose attributes the process that serves it is asked for each time, and answers at once, from
+    /// within; nothing where no process serves it.
+    fn answers_from_within(&self) -> Option<PathBuf> {
+        None
+    }
 
     /// Returns the block device below it as `major:minor`, where there is one to limit.
     fn device_number(&self) -> Result<Option<String>> {
@@ -51,12 +63,22 @@ pub(crate) struct Counters {
     pub(crate) requests: BTreeMap<String, u64>,
     /// Requests to the bucket, of whatever kind.
     pub(crate) bucket_requests: u64,
-    /// CPU seconds of the serving process, user and system.
-    pub(crate) cpu_seconds: f64,
+    /// CPU seconds of the serving process.
+    pub(crate) user_seconds: f64,
+    pub(crate) system_seconds: f64,
+    /// CPU seconds of those of its threads that answer the kernel; nothing where there are none, or the kernel does not tell.
+    pub(crate) serving_seconds: Option<f64>,
     /// The largest resident set of the serving process.
     pub(crate) peak_rss_bytes: u64,
-    /// Bytes written to the block device.
-    pub(crate) written_bytes: u64,
+    /// What was done to the block device.
+    pub(crate) traffic: Traffic,
+}
+
+impl Counters {
+    /// Returns the CPU seconds of the serving process, user and system.
+    pub(crate) fn cpu_seconds(&self) -> f64 {
+        self.user_seconds + self.system_seconds
+    }
 }
 
 /// Empties every cache that a read could be answered from: the side's process, then the kernel.

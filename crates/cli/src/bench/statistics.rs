@@ -12,6 +12,15 @@ pub(crate) struct Spread {
     pub(crate) max: f64,
 }
 
+/// The middle of many samples, and what four fifths of them lie between.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Quantiles {
+    pub(crate) median: f64,
+    pub(crate) p10: f64,
+    pub(crate) p90: f64,
+    pub(crate) count: usize,
+}
+
 /// A median between two bounds, and the probability that they enclose the true one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Bounded {
@@ -44,6 +53,16 @@ pub(crate) fn percentile(samples: &[f64], fraction: f64) -> f64 {
         .or(sorted.last())
         .copied()
         .unwrap_or(f64::NAN)
+}
+
+/// Returns the median of `samples`, and their 10th and 90th percentiles.
+pub(crate) fn quantiles(samples: &[f64]) -> Quantiles {
+    Quantiles {
+        median: percentile(samples, 0.50),
+        p10: percentile(samples, 0.10),
+        p90: percentile(samples, 0.90),
+        count: samples.len(),
+    }
 }
 
 /// Returns the median, the smallest and the largest of `samples`.
@@ -136,5 +155,10 @@ mod tests {
         assert_eq!(percentile(&samples, 0.5), 50.0);
         assert_eq!(percentile(&samples, 0.99), 99.0);
         assert_eq!(percentile(&[7.0], 0.99), 7.0);
+        let quantiles = quantiles(&samples);
+        assert_eq!(
+            (quantiles.p10, quantiles.median, quantiles.p90, quantiles.count),
+            (10.0, 50.0, 90.0, 100)
+        );
     }
 }

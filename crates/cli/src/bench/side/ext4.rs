@@ -53,7 +53,7 @@ impl Side for Ext4 {
 
     fn counters(&self) -> Result<Counters> {
         Ok(Counters {
-            written_bytes: self.disk.written_bytes()?,
+            traffic: self.disk.traffic()?,
             ..Counters::default()
         })
     }

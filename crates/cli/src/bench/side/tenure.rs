@@ -130,8 +130,12 @@ impl Program {
             let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
             if let Some(pid) = pid.filter(|pid| !status.pids.contains(pid)) {
                 let process = measure::process(&pid.as_raw_nonzero().to_string())?;
-                status.counters.cpu_seconds += process.cpu_seconds;
-                status.counters.peak_rss_bytes += process.peak_rss_bytes;
+                let counters = &mut status.counters;
+                counters.user_seconds += process.user_seconds;
+                counters.system_seconds += process.system_seconds;
+                counters.peak_rss_bytes += process.peak_rss_bytes;
+                // An owner in a process of its own answers no kernel.
+                counters.serving_seconds = counters.serving_seconds.or(measure::serving_seconds(pid));
                 status.pids.push(pid);
             }
         }
@@ -221,9 +225,17 @@ impl Side for Tenure {
         let Status { pids, counters } = self.program.status(&self.mount_point)?;
         *self.pids.borrow_mut() = pids;
         Ok(Counters {
-            written_bytes: self.disk.written_bytes()?,
+            traffic: self.disk.traffic()?,
             ..counters
         })
+    }
+
+    fn program(&self) -> Option<&Path> {
+        Some(&self.program.executable)
+    }
+
+    fn answers_from_within(&self) -> Option<PathBuf> {
+        Some(self.mount_point.join(".tenure"))
     }
 
     fn device_number(&self) -> Result<Option<String>> {
