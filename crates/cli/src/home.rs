@@ -2,7 +2,7 @@
 
 use crate::error::Told;
 use anyhow::Result;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use tenure_model::Digest;
 
@@ -23,9 +23,19 @@ pub(crate) fn logs() -> Result<PathBuf> {
 
 /// Returns the folder for sockets, and makes it: nobody else may enter it.
 pub(crate) fn sockets() -> Result<PathBuf> {
-    let user = rustix::process::geteuid().as_raw();
-    let base =
-        directory("XDG_RUNTIME_DIR").unwrap_or_else(|| std::env::temp_dir().join(format!("tenure-{user}")));
+    let base = match directory("XDG_RUNTIME_DIR") {
+        Some(base) => base,
+        None => {
+            let user = rustix::process::geteuid().as_raw();
+            let own = made(
+                std::env::temp_dir().join(format!("tenure-{user}")),
+                "XDG_RUNTIME_DIR",
+            )?;
+            // Anybody may have made it before.
+            vet_own(&own, user)?;
+            own
+        }
+    };
     made(base.join("tenure"), "XDG_RUNTIME_DIR")
 }
 
@@ -65,6 +75,21 @@ fn directory(variable: &str) -> Option<PathBuf> {
     std::env::var_os(variable)
         .map(PathBuf::from)
         .filter(|path| path.is_absolute())
+}
+
+/// Refuses a folder that belongs to somebody else, or that others may change.
+fn vet_own(path: &Path, user: u32) -> Result<()> {
+    let found = std::fs::symlink_metadata(path)?;
+    if found.is_dir() && found.uid() == user && found.mode() & 0o022 == 0 {
+        return Ok(());
+    }
+    Err(Told::refused(
+        format!(
+            "the folder for sockets, {}, is not this user's alone",
+            path.display()
+        ),
+        "XDG_RUNTIME_DIR=/a/folder/of/your/own tenure ...",
+    ))
 }
 
 fn made(path: PathBuf, variable: &str) -> Result<PathBuf> {

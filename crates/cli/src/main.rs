@@ -6,6 +6,7 @@
 mod bench;
 mod clock;
 mod commands;
+mod drives;
 mod error;
 mod hint;
 mod home;
@@ -15,7 +16,9 @@ mod reach;
 mod waiting;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use signal_hook::consts::SIGXFSZ;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// Memory comes from an allocator that gives small pieces to several threads at once without a lock.
 #[global_allocator]
@@ -54,6 +57,9 @@ enum Command {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    // A file that may not grow any more is an error of the write, and not the end of the process. Where it cannot be had, it
+    // is as it was.
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
     output::log_to_stderr();
     match run(cli.command) {
         Ok(()) => ExitCode::SUCCESS,

@@ -7,6 +7,7 @@ use crate::mounts;
 use crate::waiting::Waiting;
 use anyhow::{Context, Result};
 use parking_lot::Mutex;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,11 +65,20 @@ impl Place {
     /// Opens the bucket.
     pub(crate) fn open(&self) -> Result<Arc<dyn Bucket>> {
         let folder = self.folder()?;
-        if !folder.exists() {
-            return Err(Told::refused(
-                format!("there is no bucket at {}", folder.display()),
-                "tenure drive create NAME, or tenure mount NAME DIR --create, makes it",
-            ));
+        match std::fs::metadata(&folder) {
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Err(Told::refused(
+                    format!("there is no bucket at {}", folder.display()),
+                    "tenure drive create NAME, or tenure mount NAME DIR --create, makes it",
+                ));
+            }
+            Err(error) => {
+                return Err(Told::failed(
+                    format!("cannot look at the bucket {}: {error}", folder.display()),
+                    format!("namei -l {}", folder.display()),
+                ));
+            }
         }
         Ok(Arc::new(
             FolderBucket::open(&folder).map_err(|error| no_bucket(&folder, &error))?,
@@ -104,7 +114,7 @@ fn no_bucket(folder: &Path, error: &OpenError) -> anyhow::Error {
 }
 
 /// Says what helps where no server answers.
-fn no_server(server: &Path, error: tenure_wire::Error) -> anyhow::Error {
+pub(crate) fn no_server(server: &Path, error: tenure_wire::Error) -> anyhow::Error {
     let tenure_wire::Error::Failed(Failure::DidNotHappen(why)) = &error else {
         return error.into();
     };
@@ -119,7 +129,7 @@ fn no_server(server: &Path, error: tenure_wire::Error) -> anyhow::Error {
 const TRIES: u32 = 100;
 const REST: Duration = Duration::from_millis(50);
 /// How long a socket may take to let us in.
-const DIAL_MAX: Duration = Duration::from_secs(5);
+pub(crate) const DIAL_MAX: Duration = Duration::from_secs(5);
 
 type AnyOwner = Arc<dyn Owner<Branch>>;
 
@@ -362,15 +372,28 @@ pub(crate) fn whom(place: &Place, name: &DriveName) -> String {
     }
 }
 
-/// Makes a drive; its first branch is `main`, its root belongs to whoever makes it.
-pub(crate) fn create(bucket: Arc<dyn Bucket>, name: &DriveName, options: Options) -> Result<Arc<Drive>> {
+/// Returns the user and the group of this process.
+pub(crate) fn user() -> (u32, u32) {
+    (
+        rustix::process::geteuid().as_raw(),
+        rustix::process::getegid().as_raw(),
+    )
+}
+
+/// Makes a drive; its first branch is `main`, its root belongs to whom it is made for.
+pub(crate) fn create(
+    bucket: Arc<dyn Bucket>,
+    name: &DriveName,
+    (uid, gid): (u32, u32),
+    options: Options,
+) -> Result<Arc<Drive>, tenure_wire::Error> {
     let beginning = Beginning {
         hash_key: random(),
         branch: BranchName::parse(MAIN).expect("a literal name"),
-        uid: rustix::process::geteuid().as_raw(),
-        gid: rustix::process::getegid().as_raw(),
+        uid,
+        gid,
     };
-    Ok(Drive::create(bucket, name, &beginning, options)?)
+    Drive::create(bucket, name, &beginning, options)
 }
 
 /// Returns the branch or checkpoint of a name, or refuses with those that there are.

@@ -224,7 +224,12 @@ impl Branch {
             (Ok(()), Some(id)) => inner.owner.give_back(inner.opened.session, id),
             (Ok(()), None) | (Err(_), _) => Ok(()),
         };
-        synced.and(returned).and(inner.owner.close(inner.opened.session))
+        let closed = match &returned {
+            // An owner that has not answered once is not waited for again: it hears of the end by its silence.
+            Err(Error::Failed(_)) => Ok(()),
+            Ok(()) | Err(Error::Refused(_)) => inner.owner.close(inner.opened.session),
+        };
+        synced.and(returned).and(closed)
     }
 
     fn stop(&self) {

@@ -186,22 +186,27 @@ impl Inner {
                 match self.settle_most() {
                     Ok(()) => self.waiting.set_trouble(None),
                     Err(error) => {
-                        tracing::warn!(%error, "written bytes wait for the bucket");
-                        self.waiting.set_trouble(Some(error));
-                        let _guard = self.settling.lock();
-                        self.settled.notify_all();
-                        break;
+                        if !self.note_trouble(error) || !self.waiting.rest(REST) {
+                            return;
+                        }
                     }
                 }
             }
-            if self.waiting.trouble().is_some() {
-                if !self.waiting.rest(REST) {
-                    return;
-                }
-            } else {
-                self.merge();
-            }
+            // Whoever has made room, there is some.
+            self.waiting.set_trouble(None);
+            self.merge();
         }
+    }
+
+    /// Lets who waits for room know why there is none; false when there never will be.
+    fn note_trouble(&self, error: Error) -> bool {
+        if self.waiting.trouble().is_none() {
+            tracing::warn!(%error, "written bytes wait for the bucket");
+        }
+        self.waiting.set_trouble(Some(error));
+        let _guard = self.settling.lock();
+        self.settled.notify_all();
+        self.state.read().broken.is_none()
     }
 
     /// Tells whether so much is staged that it should be settled.

@@ -265,6 +265,10 @@ impl Branch {
     }
 
     fn ask(&self, scope: Scope, done: Done<()>) {
+        if self.broken() == Some(Error::Refused(Refusal::ReadOnly)) {
+            // What cannot be changed is durable.
+            return done(Ok(()));
+        }
         let waiter = Waiter { scope, done };
         match self.inner.options.threads {
             Threads::Started => self.inner.waiting.ask(waiter),

@@ -1,5 +1,6 @@
 //! `tenure drive`: makes, lists, shows and deletes drives.
 
+use crate::drives::Drives;
 use crate::error::Told;
 use crate::output;
 use crate::reach::{self, Place};
@@ -53,7 +54,7 @@ pub(crate) enum Command {
 pub(crate) fn run(command: &Command) -> Result<()> {
     match command {
         Command::Create { drive, place } => {
-            reach::create(place.create()?, drive, reach::options(None))?.close()?;
+            Drives::made(place)?.create(drive)?;
             output::line(format_args!(
                 "made the drive {drive}; `tenure mount {drive} DIR` mounts it"
             ))
@@ -65,8 +66,7 @@ pub(crate) fn run(command: &Command) -> Result<()> {
 }
 
 fn list(place: &Place, json: bool) -> Result<()> {
-    let bucket = place.open()?;
-    let drives = tenure_server::list(bucket.as_ref())?;
+    let drives = Drives::of(place)?.list()?;
     if json {
         return output::json(&drives.iter().map(DriveName::as_str).collect::<Vec<_>>());
     }
@@ -109,11 +109,6 @@ fn delete(drive: &DriveName, yes: bool, place: &Place) -> Result<()> {
             format!("tenure drive delete {drive} --yes"),
         ));
     }
-    let bucket = place.open()?;
-    tenure_server::delete(
-        bucket.as_ref(),
-        drive,
-        &format!("process {} that deletes it", std::process::id()),
-    )?;
+    Drives::of(place)?.delete(drive)?;
     output::line(format_args!("deleted the drive {drive}"))
 }

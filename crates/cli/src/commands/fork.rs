@@ -6,7 +6,7 @@ use anyhow::{Result, anyhow};
 use tenure_model::record::Source;
 use tenure_model::{BranchName, CheckpointName, Ref};
 
-/// Make a branch from what a branch or a checkpoint is now
+/// Make a branch from what a branch or a checkpoint is now; of a mounted branch, as far as it was synced
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  tenure fork work attempt-1\n  tenure fork work@before-the-upgrade attempt-2\n  tenure mount work@attempt-2 ~/attempt-2"

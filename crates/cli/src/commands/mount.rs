@@ -22,7 +22,10 @@ use tenure_model::Ref;
 use tenure_mount::kernel;
 
 /// What the process that stays says on its standard output once the mount is usable; anything else is an error's text.
-const READY: &str = "ready";
+/// No text of an error and no path can end in it.
+const READY: &str = "\0ready";
+/// Begins a line that is for people.
+const NOTE: &str = "note: ";
 
 /// Mount a branch of a drive on a directory
 #[derive(Debug, clap::Args)]
@@ -137,10 +140,15 @@ pub(crate) fn run(args: Args) -> Result<()> {
         return daemon::run(&args);
     }
     if args.foreground {
-        return served::serve(&args, |served| {
+        return served::serve(&args, |ready| {
+            ready
+                .notices
+                .iter()
+                .for_each(|notice| output::note(format_args!("{NOTE}{notice}")));
             // The mount is there all the same where nobody reads that it is.
             let said = output::line(format_args!(
-                "mounted {served}; Ctrl-C makes everything durable and ends it"
+                "mounted {}; Ctrl-C makes everything durable and ends it",
+                ready.mounted
             ));
             said.or_else(|error| {
                 output::note(error);
@@ -188,8 +196,10 @@ fn start(args: &Args) -> Result<()> {
     output
         .read_to_string(&mut said)
         .context("cannot hear from the process that serves the mount")?;
-    if said.trim_end().ends_with(READY) {
-        return output::raw(said.trim_end().trim_end_matches(READY).as_bytes());
+    if let Some(said) = said.trim_end().strip_suffix(READY) {
+        let (notices, mounted): (Vec<_>, Vec<_>) = said.lines().partition(|line| line.starts_with(NOTE));
+        notices.into_iter().for_each(output::note);
+        return mounted.into_iter().try_for_each(output::line);
     }
     let status = daemon.wait()?;
     if said.is_empty() {

@@ -1,5 +1,6 @@
 //! `tenure serve`: owns the drives of a bucket for other processes of this machine.
 
+use crate::drives::{self, Asked};
 use crate::error::Told;
 use crate::output;
 use crate::reach::{self, Place};
@@ -24,7 +25,7 @@ use tenure_wire::{Door, Error, Host, Limits, Owner, Whereabouts, serve, unix};
 pub(crate) struct Args {
     #[command(flatten)]
     place: Place,
-    /// Where to listen: `unix:PATH`, at most 107 bytes
+    /// Where to listen: `unix:PATH`, an absolute path of at most 107 bytes
     #[arg(long, value_name = "ADDR", value_parser = reach::unix_path)]
     listen: PathBuf,
 }
@@ -33,16 +34,20 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let bucket = args.place.open()?;
     let mut signals = Signals::new([SIGTERM, SIGINT]).context("cannot listen for signals")?;
-    let drives = Arc::new(Drives {
+    let drives = Arc::new(Served {
         bucket,
         socket: args.listen.clone(),
         open: Mutex::default(),
     });
     let listener = unix::listen(&args.listen).map_err(|error| {
-        Told::refused(
-            error.to_string(),
-            format!("tenure serve --listen unix:{}.2 ...", args.listen.display()),
-        )
+        let at = args.listen.display();
+        match &error {
+            Error::Refused(_) => Told::refused(
+                error.to_string(),
+                format!("tenure serve --listen unix:{at}.2 ..."),
+            ),
+            Error::Failed(_) => Told::failed(error.to_string(), format!("namei -l {at}")),
+        }
     })?;
     let service = serve::<Branch>(
         [Door::Unix(listener)],
@@ -66,13 +71,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 /// The drives of a bucket, opened when they are first asked for.
-struct Drives {
+struct Served {
     bucket: Arc<dyn Bucket>,
     socket: PathBuf,
     open: Mutex<BTreeMap<DriveName, Arc<Drive>>>,
 }
 
-impl Host<Branch> for Drives {
+impl Host<Branch> for Served {
     fn drive(&self, name: &DriveName) -> Result<Whereabouts<Branch>, Error> {
         let mut open = self.open.lock();
         if let Some(drive) = open.get(name) {
@@ -87,7 +92,48 @@ impl Host<Branch> for Drives {
         Ok(Whereabouts::Here(drive))
     }
 
-    fn control(&self, verb: &str, _: &[u8]) -> Result<Vec<u8>, Error> {
-        Err(Refusal::Because(format!("this process knows no `{verb}`")).into())
+    fn control(&self, verb: &str, arguments: &[u8]) -> Result<Vec<u8>, Error> {
+        let asked = (verb == drives::VERB)
+            .then(|| serde_json::from_slice(arguments).ok())
+            .flatten()
+            .ok_or_else(|| because(format!("this server does not know what `{verb}` asks for")))?;
+        let name = |drive: &str| DriveName::parse(drive).map_err(because);
+        match asked {
+            Asked::List => {
+                let drives = tenure_server::list(self.bucket.as_ref())?;
+                let names: Vec<_> = drives.iter().map(DriveName::as_str).collect();
+                Ok(serde_json::to_vec(&names).expect("names are text"))
+            }
+            Asked::Create { drive, uid, gid } => self.create(&name(&drive)?, (uid, gid)),
+            Asked::Delete { drive } => self.delete(&name(&drive)?),
+        }
     }
+}
+
+impl Served {
+    fn create(&self, name: &DriveName, user: (u32, u32)) -> Result<Vec<u8>, Error> {
+        let mut open = self.open.lock();
+        let options = reach::options(Some(self.socket.clone()));
+        let drive = reach::create(Arc::clone(&self.bucket), name, user, options)?;
+        open.insert(name.clone(), drive);
+        Ok(Vec::new())
+    }
+
+    /// Deletes a drive unless a session holds a branch of it; who only reads one is sent away.
+    fn delete(&self, name: &DriveName) -> Result<Vec<u8>, Error> {
+        let mut open = self.open.lock();
+        if let Some(drive) = open.get(name) {
+            if let Some(by) = drive.branches()?.into_iter().find_map(|line| line.holder) {
+                return Err(Refusal::Held { by }.into());
+            }
+            drive.close()?;
+            open.remove(name);
+        }
+        tenure_server::delete(self.bucket.as_ref(), name, &drives::deleter())?;
+        Ok(Vec::new())
+    }
+}
+
+fn because(why: impl ToString) -> Error {
+    Refusal::Because(why.to_string()).into()
 }

@@ -57,10 +57,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     let process = Pid::from_raw(status.pid as i32).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
     unmount_soon(dir, how).map_err(|error| {
-        let hint = format!(
-            "close what is open there (fuser -m {0}), or: tenure unmount --detach {0}",
-            dir.display()
-        );
+        let at = dir.display();
+        let hint = match &error {
+            UnmountError::NotPermitted { .. } => {
+                format!("who mounted it, or root, may: sudo tenure unmount {at}")
+            }
+            UnmountError::NotMounted(_) | UnmountError::Busy(_) | UnmountError::Refused { .. } => {
+                format!("close what is open there (fuser -m {at}), or: tenure unmount --detach {at}")
+            }
+        };
         Told::refused(format!("cannot unmount {}: {error}", dir.display()), hint)
     })?;
     if args.detach

@@ -1,6 +1,6 @@
 //! What a Linux program may ask of files, over a real mount, as far as the public suites do not ask it.
 
-use crate::home::{Home, text};
+use crate::home::{Home, run, text};
 use rustix::fs::{
     AtFlags, CWD, FallocateFlags, FlockOperation, Mode, OFlags, RenameFlags, SeekFrom, XattrFlags,
 };
@@ -170,5 +170,26 @@ fn an_attribute_in_no_namespace_is_not_supported() {
         assert_eq!(found, Err(Errno::OPNOTSUPP), "{name}");
     }
     assert_eq!(set("user."), Err(Errno::INVAL));
+    home.done(&["unmount", text(&dir)]);
+}
+
+/// The text of a mount's state is a file like any other to whoever asks what it is.
+#[test]
+fn the_hidden_status_can_be_looked_at_and_copied() {
+    let Some(home) = Home::new() else { return };
+    let dir = home.mount("work", "m", &["--create"]);
+    let status = dir.join(".tenure/status");
+    let seen = || fs::metadata(&status).expect("it is there");
+    assert!(seen().is_file() && seen().len() > 0);
+    assert_eq!(seen().ino(), seen().ino());
+    run("stat", &[text(&status)]);
+    run("stat", &["-f", text(&status)]);
+    run("df", &[text(&dir.join(".tenure"))]);
+    let copy = home.folder.path().join("copy");
+    run("cp", &[text(&status), text(&copy)]);
+    run("cp", &[text(&status), text(&dir.join("inside"))]);
+    let told: serde_json::Value =
+        serde_json::from_slice(&fs::read(&copy).expect("it was copied")).expect("it is JSON");
+    assert_eq!(told["drive"], "work");
     home.done(&["unmount", text(&dir)]);
 }

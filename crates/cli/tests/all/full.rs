@@ -3,11 +3,12 @@
 use crate::home::{Disk, Home, run, text, until};
 use std::fs::{self, File};
 use std::path::Path;
+use std::process::Command;
 
 /// Fills what is free with a file of somebody else's.
 fn fill(path: &Path) {
     // It ends when nothing more goes in.
-    let _ = std::process::Command::new("dd")
+    let _ = Command::new("dd")
         .args([
             "if=/dev/zero",
             &format!("of={}", text(path)),
@@ -92,4 +93,34 @@ fn a_full_disk_is_told_and_over_when_there_is_room() {
         home.done(&[&["check", "work", "--deep"], &at_bucket[..]].concat())
             .contains("whole")
     );
+}
+
+/// A limit on the sizes of files is an error of what is written, and not the end of the mount.
+#[test]
+fn a_limit_on_file_sizes_ends_no_mount() {
+    let Some(home) = Home::new() else { return };
+    let dir = home.folder.path().join("m");
+    fs::create_dir(&dir).expect("a place to mount on");
+    let mut limited = Command::new("sh");
+    let line = format!(
+        "ulimit -f 122880; exec {} mount work {} --create",
+        env!("CARGO_BIN_EXE_tenure"),
+        text(&dir)
+    );
+    limited.args(["-c", &line]);
+    assert!(
+        home.with_folders(&mut limited)
+            .status()
+            .expect("sh is there")
+            .success()
+    );
+    fs::write(dir.join("small"), "synced").expect("there is room");
+    home.done(&["sync", text(&dir)]);
+    // Packs are longer than that (60 MiB).
+    let _ = fs::write(dir.join("large"), vec![7; 100 << 20]);
+    assert_eq!(fs::read(dir.join("small")).expect("it is served"), b"synced");
+    home.kill(&dir);
+    let dir = home.mount("work", "m", &[]);
+    assert_eq!(fs::read(dir.join("small")).expect("it was synced"), b"synced");
+    home.done(&["unmount", text(&dir)]);
 }

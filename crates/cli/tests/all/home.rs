@@ -41,14 +41,18 @@ impl Home {
     }
 
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
-        let at = |name: &str| self.folder.path().join(name);
         let mut command = Command::new(env!("CARGO_BIN_EXE_tenure"));
+        self.with_folders(command.args(arguments));
         command
-            .args(arguments)
+    }
+
+    /// Lets a command have its files here.
+    pub(crate) fn with_folders<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        let at = |name: &str| self.folder.path().join(name);
+        command
             .env("XDG_DATA_HOME", at("data"))
             .env("XDG_STATE_HOME", at("state"))
-            .env("XDG_RUNTIME_DIR", at("run"));
-        command
+            .env("XDG_RUNTIME_DIR", at("run"))
     }
 
     /// Starts `tenure serve` for the home's bucket, and returns once it listens.

@@ -7,6 +7,7 @@ mod killed;
 mod mounted;
 mod output;
 mod privileges;
+mod served;
 mod stopped;
 mod tidy;
 mod troubled;

@@ -28,7 +28,14 @@ fn what_was_synced_survives_a_killed_process() {
         fs::write(dir.join("unsynced"), b"may be lost").expect("there is room");
         home.kill(&dir);
     }
-    let dir = home.mount("work", "m", &[]);
+    let dir = home.folder.path().join("m");
+    let mounted = home.tenure(&["mount", "work", text(&dir)]);
+    let (out, err) = (
+        String::from_utf8_lossy(&mounted.stdout),
+        String::from_utf8_lossy(&mounted.stderr),
+    );
+    assert!(out.starts_with("mounted work@main at"), "{out}{err}");
+    assert!(err.contains("note: the last owner ended without"), "{err}");
     let notices = home.status(&dir)["notices"].to_string();
     assert!(notices.contains("ended without"), "{notices}");
     home.done(&["unmount", text(&dir)]);
@@ -177,4 +184,37 @@ fn refusals_say_what_would_help() {
         home.tenure(&["mount", "no/such name", "x"]).status.code(),
         Some(2)
     );
+}
+
+/// What cannot be changed is durable: a sync of it is done at once.
+#[test]
+fn a_sync_of_what_is_only_read_returns() {
+    let Some(home) = Home::new() else { return };
+    let dir = home.mount("work", "m", &["--create"]);
+    fs::write(dir.join("file"), "kept").expect("there is room");
+    home.done(&["sync", text(&dir)]);
+    home.done(&["checkpoint", "work", "before"]);
+    let (fixed, read) = (
+        home.mount("work@before", "fixed", &[]),
+        home.mount("work", "read", &["--read-only"]),
+    );
+    for dir in [&fixed, &read] {
+        sync(&dir.join("file"));
+        sync(dir);
+        home.done(&["sync", text(dir)]);
+    }
+    for dir in [&fixed, &read, &dir] {
+        home.done(&["unmount", text(dir)]);
+    }
+}
+
+/// A mount that fails is told apart from one that is usable, whatever its directory is called.
+#[test]
+fn a_directory_that_is_missing_is_refused_whatever_its_name() {
+    let home = Home::unmounted();
+    for name in ["ready", "a\nready", "mounted"] {
+        let dir = home.folder.path().join(name);
+        let refused = home.refused(&["mount", "work", text(&dir), "--create"]);
+        assert!(refused.contains("does not exist"), "{refused}");
+    }
 }

@@ -113,6 +113,9 @@ fn writers_of_much_are_told_that_the_bucket_cannot_be_written() {
     assert_eq!(error.raw_os_error(), Some(5));
     drop(forbidden);
     until("it goes on", || file.sync_all().is_ok());
+    until("nothing is wrong any more", || {
+        home.status(&dir)["trouble"].is_null()
+    });
     home.kill(&dir);
     let dir = home.mount("work", "m", &at_bucket);
     let bytes = fs::read(dir.join("file")).expect("it was synced");

@@ -1,9 +1,11 @@
 //! `.tenure` in the root of a mount: not listed, but there for whoever asks by name. `status` in it tells how the mount is.
 //!
-//! Invariant: a look-up of `status` gives an inode of its own with the text of that moment, so no cache ever serves an old one.
+//! Invariant: a look-up of `status` gives the kernel an inode of its own with the text of that moment, so no cache ever serves
+//! an old one.
 
+use super::content::SEEK_DATA;
 use super::pending::Pending;
-use crate::kernel::{Attr, DirectoryBuffer, Entry, Errno, Operation, ROOT, Reply, Request};
+use crate::kernel::{Attr, DirectoryBuffer, Entry, Errno, Operation, ROOT, Reply, Request, Statx};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -57,6 +59,8 @@ impl Hidden {
     ) -> bool {
         if is_hidden(request.nodeid) {
             match &request.operation {
+                // The whole mount has room, or not.
+                Operation::Statfs => return false,
                 Operation::Lookup { name } if request.nodeid == DIRECTORY && *name == STATUS => {
                     self.tell(pending, counts);
                 }
@@ -100,7 +104,14 @@ impl Hidden {
             Operation::Lookup { .. } => reply.entry(&Entry::negative(Duration::ZERO)),
             Operation::Getattr { .. } if ino == DIRECTORY => reply.attr(&directory_attr(), Duration::ZERO),
             Operation::Getattr { .. } => match self.find(ino) {
-                Some(text) => reply.attr(&text_attr(ino, &text), Duration::ZERO),
+                Some(text) => reply.attr(&text_attr(&text), Duration::ZERO),
+                None => reply.error(Errno::STALE),
+            },
+            Operation::Statx { .. } if ino == DIRECTORY => {
+                reply.statx(&statx(directory_attr()), Duration::ZERO)
+            }
+            Operation::Statx { .. } => match self.find(ino) {
+                Some(text) => reply.statx(&statx(text_attr(&text)), Duration::ZERO),
                 None => reply.error(Errno::STALE),
             },
             Operation::Read { offset, size, .. } => match self.find(ino) {
@@ -111,6 +122,15 @@ impl Hidden {
                 }
                 None => reply.error(Errno::STALE),
             },
+            Operation::Lseek { offset, whence, .. } => match self.find(ino) {
+                // A text has no holes but its end.
+                Some(text) if *offset >= text.len() as u64 => reply.error(Errno::NXIO),
+                Some(_) if *whence == SEEK_DATA => reply.lseek(*offset),
+                Some(text) => reply.lseek(text.len() as u64),
+                None => reply.error(Errno::STALE),
+            },
+            // Who copies reads it then.
+            Operation::CopyFileRange { .. } => reply.error(Errno::OPNOTSUPP),
             Operation::Readdir { offset, size, .. } | Operation::Readdirplus { offset, size, .. } => {
                 let plus = matches!(request.operation, Operation::Readdirplus { .. });
                 reply.directory(&listing(*offset, *size, plus));
@@ -132,7 +152,7 @@ impl Hidden {
         }
         let (ino, text) = self.text(counts());
         if let Some(reply) = pending.take() {
-            reply.entry(&entry(ino, text_attr(ino, &text)));
+            reply.entry(&entry(ino, text_attr(&text)));
         }
     }
 
@@ -208,14 +228,22 @@ fn directory_attr() -> Attr {
     }
 }
 
-fn text_attr(ino: u64, text: &[u8]) -> Attr {
+/// Returns what is told of a text: every one is the same file to whoever looks.
+fn text_attr(text: &[u8]) -> Attr {
     Attr {
-        ino,
+        ino: DIRECTORY + 1,
         mode: 0o100_444,
         nlink: 1,
         size: text.len() as u64,
         blksize: 4096,
         ..Attr::default()
+    }
+}
+
+fn statx(attr: Attr) -> Statx {
+    Statx {
+        attr,
+        ..Statx::default()
     }
 }
 

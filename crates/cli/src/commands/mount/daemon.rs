@@ -1,7 +1,8 @@
 //! The process that stays: it says when the mount is usable, and then has no terminal any more.
 
-use super::{Args, READY, served};
+use super::{Args, NOTE, READY, served};
 use crate::error;
+use crate::output;
 use anyhow::{Context, Result};
 use rustix::io::FdFlags;
 use std::fs::File;
@@ -13,9 +14,12 @@ pub(super) fn run(args: &Args) -> Result<()> {
     // Leaving the session of the terminal keeps its signals away; a process that leads one already has none.
     let _ = rustix::process::setsid();
     let mut is_ready = false;
-    let ended = served::serve(args, |served| {
+    let ended = served::serve(args, |ready| {
         is_ready = true;
-        say(&format!("mounted {served}\n{READY}\n"))
+        let notices = ready.notices.iter();
+        let notices: String = notices.map(|notice| format!("{NOTE}{notice}\n")).collect();
+        output::note(&notices);
+        say(&format!("{notices}mounted {}\n{READY}\n", ready.mounted))
     });
     match ended {
         Err(error) if !is_ready => {

@@ -4,10 +4,10 @@ use super::Args;
 use super::witness::Note;
 use crate::clock::MachineClock;
 use crate::commands::status::{Status, Unsynced, escaped};
+use crate::drives::Drives;
 use crate::error::Told;
 use crate::mounts;
-use crate::output;
-use crate::reach::{self, Hosting, MAIN, Reached};
+use crate::reach::{self, MAIN, Reached};
 use anyhow::{Context, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -15,14 +15,19 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel, sync_channel};
+use std::time::Duration;
 use tenure_client::{Branch, Witness};
-use tenure_model::Clock;
+use tenure_model::{Clock, Failure};
 use tenure_mount::kernel::{MountError, Unmount};
 use tenure_mount::{Mount, Status as WriteStatus};
 use tenure_wire::{Access, Opened, Owner};
 
 type AnyOwner = Arc<dyn Owner<tenure_core::Branch>>;
+
+/// The longest that is waited for an owner to say how it is.
+const ANSWER_MAX: Duration = Duration::from_secs(2);
 
 /// Why a mount ends.
 enum End {
@@ -32,8 +37,16 @@ enum End {
     Asked,
 }
 
+/// A mount that is usable.
+pub(super) struct Ready {
+    /// What is mounted where.
+    pub(super) mounted: String,
+    /// What a person should know of how the drive or the branch was found.
+    pub(super) notices: Vec<String>,
+}
+
 /// Mounts, calls `ready` once it is usable, and returns when the mount is gone and everything is durable.
-pub(super) fn serve(args: &Args, ready: impl FnOnce(&str) -> Result<()>) -> Result<()> {
+pub(super) fn serve(args: &Args, ready: impl FnOnce(&Ready) -> Result<()>) -> Result<()> {
     let dir = std::path::absolute(&args.dir)?;
     vet(&dir, args.hide_contents)?;
     let reached = reach_drive(args, &dir)?;
@@ -63,11 +76,9 @@ fn vet(dir: &Path, hide_contents: bool) -> Result<()> {
 fn reach_drive(args: &Args, dir: &Path) -> Result<Reached> {
     let (name, place) = (&args.what.drive, &args.place);
     if args.create {
-        let bucket = place.create()?;
-        if !tenure_server::list(bucket.as_ref())?.contains(name) {
-            let socket = reach::socket(place, name)?;
-            let drive = reach::create(bucket, name, reach::options(Some(socket.clone())))?;
-            return Ok(Reached::Here(Hosting::begin(drive, &socket)?));
+        let drives = Drives::made(place)?;
+        if !drives.list()?.contains(name) {
+            drives.create(name)?;
         }
     }
     reach::drive(place, name, reach::who(purpose(dir), false)).map_err(|error| not_reached(args, error))
@@ -95,7 +106,7 @@ fn mount_and_wait(
     args: &Args,
     dir: &Path,
     reached: &Reached,
-    ready: impl FnOnce(&str) -> Result<()>,
+    ready: impl FnOnce(&Ready) -> Result<()>,
 ) -> Result<()> {
     let owner = reached.owner();
     let clock: Arc<dyn Clock> = Arc::new(MachineClock);
@@ -119,10 +130,6 @@ fn mount_and_wait(
         opened.notices.extend(last);
         Arc::new(note)
     };
-    opened
-        .notices
-        .iter()
-        .for_each(|notice| output::note(format_args!("note: {notice}")));
     let parts = (Arc::clone(&clock), witness);
     let branch = Arc::new(Branch::hold(
         Arc::clone(&owner),
@@ -134,7 +141,10 @@ fn mount_and_wait(
     let (end, ended) = channel();
     let mount = attach(args, dir, read_only, &opened, &owner, &branch, clock, end.clone())?;
     listen_for_signals(end)?;
-    ready(&format!("{}@{name} at {}", args.what.drive, dir.display()))?;
+    ready(&Ready {
+        mounted: format!("{}@{name} at {}", args.what.drive, dir.display()),
+        notices: opened.notices,
+    })?;
     let reason = ended.recv().expect("the mount holds a sender");
     finish(mount, &branch, &reason)
 }
@@ -169,7 +179,11 @@ fn attach(
         lag_max_ms: args.lag,
         opened: opened.clone(),
     };
-    let status = about.writer(Arc::clone(owner), Arc::clone(branch));
+    let asked = AskedOwner {
+        owner: Arc::clone(owner),
+        is_asked: Arc::default(),
+    };
+    let status = about.writer(asked, Arc::clone(branch));
     let on_end = Box::new(move || drop(end.send(End::Gone)));
     Ok(Mount::attach(
         Arc::clone(branch),
@@ -213,6 +227,33 @@ fn waits(branch: &Branch) -> Option<String> {
     Some(format!("what is not durable waits: {trouble}"))
 }
 
+/// An owner that is asked how it is: by one thread at a time, and nobody waits long for the answer.
+struct AskedOwner {
+    owner: AnyOwner,
+    is_asked: Arc<AtomicBool>,
+}
+
+impl AskedOwner {
+    fn status(&self) -> Result<tenure_wire::Status, tenure_wire::Error> {
+        let silent = || Failure::DidNotHappen("the owner of the drive does not answer".into()).into();
+        if self.is_asked.swap(true, Ordering::Relaxed) {
+            return Err(silent());
+        }
+        let (owner, is_asked) = (Arc::clone(&self.owner), Arc::clone(&self.is_asked));
+        let (send, receive) = sync_channel(1);
+        let asking = std::thread::Builder::new().name("status".into()).spawn(move || {
+            let status = owner.status();
+            is_asked.store(false, Ordering::Relaxed);
+            // Whoever asked may be gone by now.
+            let _ = send.send(status);
+        });
+        if asking.is_err() {
+            self.is_asked.store(false, Ordering::Relaxed);
+        }
+        receive.recv_timeout(ANSWER_MAX).unwrap_or_else(|_| Err(silent()))
+    }
+}
+
 /// What a mount says of itself that does not change.
 struct About {
     drive: String,
@@ -224,21 +265,16 @@ struct About {
 }
 
 impl About {
-    fn writer(self, owner: AnyOwner, branch: Arc<Branch>) -> WriteStatus {
+    fn writer(self, owner: AskedOwner, branch: Arc<Branch>) -> WriteStatus {
         Box::new(move |requests| {
-            let status = self.status(owner.as_ref(), &branch, requests);
+            let status = self.status(&owner, &branch, requests);
             let mut text = serde_json::to_vec_pretty(&status).expect("a status has only text for keys");
             text.push(b'\n');
             text
         })
     }
 
-    fn status(
-        &self,
-        owner: &dyn Owner<tenure_core::Branch>,
-        branch: &Branch,
-        requests: BTreeMap<String, u64>,
-    ) -> Status {
+    fn status(&self, owner: &AskedOwner, branch: &Branch, requests: BTreeMap<String, u64>) -> Status {
         let (unsynced, totals) = (branch.unsynced(), branch.totals());
         let of_owner = owner.status();
         let trouble = match (&of_owner, branch.broken()) {

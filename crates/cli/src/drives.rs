@@ -1,0 +1,117 @@
+//! The drives of a bucket or of a server: which there are, making one, deleting one.
+//!
+//! Both sides of what is said to a server about them are here.
+
+use crate::clock::MachineClock;
+use crate::reach::{self, Place};
+use anyhow::{Result, anyhow};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tenure_model::DriveName;
+use tenure_store::Bucket;
+use tenure_wire::{Connection, Greeting, Patience, unix};
+
+/// The word with which a server is asked about its drives.
+pub(crate) const VERB: &str = "drives";
+/// How long a server may take to answer: deleting a drive deletes every object of it.
+const ANSWER_MAX: Duration = Duration::from_secs(600);
+
+/// What a server is asked.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Asked {
+    /// Which drives there are.
+    List,
+    /// To make one whose root belongs to a user and a group.
+    Create { drive: String, uid: u32, gid: u32 },
+    /// To delete one.
+    Delete { drive: String },
+}
+
+/// Where drives are kept.
+pub(crate) enum Drives {
+    /// In a bucket that this process opens.
+    Bucket(Arc<dyn Bucket>),
+    /// At a server.
+    Server(Connection),
+}
+
+impl Drives {
+    /// Returns those of a place that is there.
+    pub(crate) fn of(place: &Place) -> Result<Self> {
+        match &place.server {
+            Some(server) => Self::at(server.clone()),
+            None => Ok(Drives::Bucket(place.open()?)),
+        }
+    }
+
+    /// Returns those of a place; a bucket that is not there is made.
+    pub(crate) fn made(place: &Place) -> Result<Self> {
+        match &place.server {
+            Some(server) => Self::at(server.clone()),
+            None => Ok(Drives::Bucket(place.create()?)),
+        }
+    }
+
+    fn at(server: PathBuf) -> Result<Self> {
+        let greeting = Greeting {
+            drive: None,
+            who: reach::who("tenure drive".to_owned(), false),
+        };
+        let path = server.clone();
+        let dial = move || unix::dial(&path, reach::DIAL_MAX);
+        let connection = Connection::reach(Arc::new(dial), greeting, Patience::new(Arc::new(MachineClock)))
+            .map_err(|error| reach::no_server(&server, error))?;
+        Ok(Drives::Server(connection))
+    }
+
+    /// Returns their names.
+    pub(crate) fn list(&self) -> Result<Vec<DriveName>> {
+        match self {
+            Drives::Bucket(bucket) => Ok(tenure_server::list(bucket.as_ref())?),
+            Drives::Server(connection) => {
+                let names: Vec<String> = serde_json::from_slice(&ask(connection, &Asked::List)?)?;
+                names
+                    .iter()
+                    .map(|name| DriveName::parse(name).map_err(|why| anyhow!(why)))
+                    .collect()
+            }
+        }
+    }
+
+    /// Makes a drive that belongs to this user.
+    pub(crate) fn create(&self, name: &DriveName) -> Result<()> {
+        let (uid, gid) = reach::user();
+        match self {
+            Drives::Bucket(bucket) => {
+                let drive = reach::create(Arc::clone(bucket), name, (uid, gid), reach::options(None))?;
+                Ok(drive.close()?)
+            }
+            Drives::Server(connection) => {
+                let drive = name.to_string();
+                ask(connection, &Asked::Create { drive, uid, gid }).map(drop)
+            }
+        }
+    }
+
+    /// Deletes a drive that nobody uses.
+    pub(crate) fn delete(&self, name: &DriveName) -> Result<()> {
+        match self {
+            Drives::Bucket(bucket) => Ok(tenure_server::delete(bucket.as_ref(), name, &deleter())?),
+            Drives::Server(connection) => {
+                let drive = name.to_string();
+                ask(connection, &Asked::Delete { drive }).map(drop)
+            }
+        }
+    }
+}
+
+/// Returns who holds a drive while it is deleted.
+pub(crate) fn deleter() -> String {
+    format!("process {} that deletes it", std::process::id())
+}
+
+fn ask(connection: &Connection, asked: &Asked) -> Result<Vec<u8>> {
+    Ok(connection.control(VERB, &serde_json::to_vec(asked)?, ANSWER_MAX)?)
+}
