@@ -60,6 +60,12 @@ pub trait Bucket: Send + Sync {
     /// Says which bucket this is, in words for people, such as `the folder /data/bucket`.
     fn describe(&self) -> String;
 
+    /// Returns an object's last `len` bytes, or all where it has no more, and its length; none when there is no such object.
+    /// Only of an object that is not empty: services differ on the end of one that is.
+    fn get_end(&self, key: &Key, len: usize) -> Result<Option<(Vec<u8>, u64)>, Failure> {
+        end_by_length(self, key, len)
+    }
+
     /// Fills `into` from `offset` on; an object that is missing or too short is corrupt.
     fn get_range(&self, key: &Key, offset: u64, into: &mut [u8]) -> Result<(), Failure> {
         self.get_parts(key, offset, &mut [IoSliceMut::new(into)])
@@ -165,6 +171,21 @@ impl Counts {
     pub fn total(&self) -> u64 {
         self.puts + self.gets + self.lists + self.deletes + self.writes + self.syncs
     }
+}
+
+/// Returns an object's end, and its length, where it must be known first.
+pub(crate) fn end_by_length<B: Bucket + ?Sized>(
+    bucket: &B,
+    key: &Key,
+    len: usize,
+) -> Result<Option<(Vec<u8>, u64)>, Failure> {
+    let Some(size) = bucket.size(key)? else {
+        return Ok(None);
+    };
+    let start = size.saturating_sub(len as u64);
+    let mut bytes = vec![0; usize::try_from(size - start).expect("no more than `len`")];
+    bucket.get_range(key, start, &mut bytes)?;
+    Ok(Some((bytes, size)))
 }
 
 /// Says that an object is missing or too short.

@@ -69,6 +69,11 @@ fn parts_are_read_exactly(bucket: &dyn Bucket) {
     ];
     assert_eq!(bucket.get_parts(&key, 99_984, parts), Ok(()));
     assert_eq!([&front[..], &back[..]].concat(), bytes[99_984..]);
+    for len in [1, 64, 99_999, 100_000, 100_001] {
+        let end = bytes[bytes.len().saturating_sub(len)..].to_vec();
+        assert_eq!(bucket.get_end(&key, len), Ok(Some((end, 100_000))));
+    }
+    assert_eq!(bucket.get_end(&self::key("drives/one/none"), 10), Ok(None));
     for (at, len) in [(99_999, 2), (100_000, 1), (u64::MAX, 1), (0, 100_001)] {
         let read = bucket.get_range(&key, at, &mut vec![0; len]);
         assert!(

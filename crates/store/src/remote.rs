@@ -10,15 +10,15 @@ mod config;
 mod reply;
 mod tries;
 
-use crate::bucket::{Bucket, OpenError, Put, Requests, missing_or_short};
+use crate::bucket::{Bucket, OpenError, Put, Requests, end_by_length, missing_or_short};
 use crate::disk::Disk;
 use crate::key::Key;
 use crate::marker;
 use asking::{Asked, Asking, Found};
 use bytes::Bytes;
 pub use config::{AccessKeys, Bounds, RemoteConfig};
+use object_store::GetRange;
 use std::io::IoSliceMut;
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use tenure_model::{Failure, Refusal};
@@ -105,7 +105,7 @@ impl RemoteBucket {
         })
     }
 
-    fn read(&self, key: &Key, range: Option<Range<u64>>) -> Result<Asked<Found>, Failure> {
+    fn read(&self, key: &Key, range: Option<GetRange>) -> Result<Asked<Found>, Failure> {
         let key = key.clone();
         self.call(|asking| async move { asking.get(&key, range).await })
     }
@@ -173,7 +173,7 @@ impl Bucket for RemoteBucket {
                 Err(missing_or_short(key))
             };
         }
-        let Asked::Done(found) = self.read(key, Some(offset..end))? else {
+        let Asked::Done(found) = self.read(key, Some(GetRange::Bounded(offset..end)))? else {
             return Err(missing_or_short(key));
         };
         if found.bytes.len() != len {
@@ -190,10 +190,21 @@ impl Bucket for RemoteBucket {
 
     fn size(&self, key: &Key) -> Result<Option<u64>, Failure> {
         // Not by a request for the head alone: a reply to that cannot say whether it is the bucket that is missing.
-        Ok(match self.read(key, Some(0..1))? {
+        Ok(match self.read(key, Some(GetRange::Bounded(0..1)))? {
             Asked::Done(found) => Some(found.size),
             Asked::Absent => None,
             Asked::Beyond => Some(0),
+        })
+    }
+
+    fn get_end(&self, key: &Key, len: usize) -> Result<Option<(Vec<u8>, u64)>, Failure> {
+        if !self.asking.reads_ends || len == 0 {
+            return end_by_length(self, key, len);
+        }
+        Ok(match self.read(key, Some(GetRange::Suffix(len as u64)))? {
+            Asked::Done(found) => Some((found.bytes.into(), found.size)),
+            Asked::Absent => None,
+            Asked::Beyond => Some((Vec::new(), 0)),
         })
     }
 

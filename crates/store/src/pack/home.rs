@@ -13,7 +13,7 @@ use std::io::IoSliceMut;
 use std::sync::Arc;
 use tenure_model::Failure;
 
-/// Packs that are held in memory at once: enough to put several while others are filled, and half a GiB.
+/// Packs that are held in memory at once: enough to put several while others are filled.
 const HELD_MAX: usize = 8;
 
 /// Where packs are filled.

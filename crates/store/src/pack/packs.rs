@@ -20,6 +20,9 @@ use tenure_model::{Address, ChunkPlace, DriveName, Failure, PackNumber};
 const BUFFER_LEN: usize = 4 << 20;
 /// Buffers that are kept for the next pack.
 const BUFFERS_KEPT: usize = 4;
+/// A pack that is filled in memory takes no more once it is this long: those that are held at once are 128 MiB then, and
+/// putting one takes not much longer than a store's own latency.
+const HELD_LEN_TARGET: u64 = 16 << 20;
 /// Bytes of indexes in memory: those of about a million small files.
 const INDEXES_LEN_MAX: usize = 64 << 20;
 
@@ -75,7 +78,11 @@ impl Packs {
         drive: DriveName,
         table: impl IntoIterator<Item = PackName>,
     ) -> Arc<Self> {
-        let packs = Self::with_sizes(bucket, drive, Sizes::default());
+        let mut sizes = Sizes::default();
+        if bucket.disk().is_none() {
+            sizes.pack_len = HELD_LEN_TARGET;
+        }
+        let packs = Self::with_sizes(bucket, drive, sizes);
         table.into_iter().for_each(|name| packs.add(name));
         Arc::new(packs)
     }

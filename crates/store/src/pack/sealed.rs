@@ -13,6 +13,8 @@ use tenure_model::{Digest, DriveName, Failure};
 
 /// Whole chunks and pages up to this length are read alone and verified by digest, rather than with the blocks around.
 const DIGEST_LEN_MAX: usize = CHECKED_LEN;
+/// Bytes of a pack's end that are read for its index: most have it there.
+const END_LEN: usize = 128 << 10;
 /// Bytes of a pack that are read at once to verify all of it.
 const SCRUB_LEN: usize = 64 * CHECKED_LEN;
 
@@ -83,25 +85,27 @@ impl SealedPack {
 
     fn read_index(&self, bucket: &dyn Bucket) -> Result<Index, Failure> {
         let corrupt = |why: &str| Failure::Corrupt(format!("{}: {why}", self.key));
-        let len = bucket
-            .size(&self.key)?
-            .ok_or_else(|| missing_or_short(&self.key))?;
-        let footer_at = len
-            .checked_sub(FOOTER_LEN as u64)
-            .ok_or_else(|| corrupt("it is too short"))?;
-        let mut footer = [0; FOOTER_LEN];
-        bucket.get_range(&self.key, footer_at, &mut footer)?;
-        let footer = Footer::parsed(&footer).map_err(|bad| match bad {
+        let found = bucket.get_end(&self.key, END_LEN)?;
+        let (end, len) = found.ok_or_else(|| missing_or_short(&self.key))?;
+        let footer = end.last_chunk().ok_or_else(|| corrupt("it is too short"))?;
+        let footer = Footer::parsed(footer).map_err(|bad| match bad {
             BadFooter::Malformed => corrupt("its footer is damaged"),
             BadFooter::Newer(version) => corrupt(&format!(
                 "it is a pack of version {version}, which this program cannot read: use a newer tenure"
             )),
         })?;
+        let footer_at = len - FOOTER_LEN as u64;
         if footer.body_len.checked_add(footer.index_len) != Some(footer_at) {
             return Err(corrupt("its footer does not fit its length"));
         }
-        let mut bytes = vec![0; footer.index_len as usize];
-        bucket.get_range(&self.key, footer.body_len, &mut bytes)?;
+        let bytes = match end.len().checked_sub(FOOTER_LEN + footer.index_len as usize) {
+            Some(start) => end[start..end.len() - FOOTER_LEN].to_vec(),
+            None => {
+                let mut bytes = vec![0; footer.index_len as usize];
+                bucket.get_range(&self.key, footer.body_len, &mut bytes)?;
+                bytes
+            }
+        };
         let digest = Digest::of(&bytes);
         if digest != footer.index_digest || digest.0[..8] != self.name.tag {
             return Err(corrupt("its index is damaged, or belongs to another pack"));

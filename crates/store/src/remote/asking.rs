@@ -11,7 +11,6 @@ use bytes::Bytes;
 use object_store::list::PaginatedListOptions;
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectStoreExt, PutMode, PutOptions, PutPayload};
-use std::ops::Range;
 use std::sync::Arc;
 use tenure_model::{Failure, Refusal};
 
@@ -23,6 +22,8 @@ pub(super) struct Asking {
     client: Arc<dyn Client>,
     prefix: String,
     pub(super) described: String,
+    /// Whether the service reads an object's end without being told where it begins.
+    pub(super) reads_ends: bool,
     pub(super) requests: Requests,
     tries: Tries,
 }
@@ -62,11 +63,13 @@ impl Asking {
             client,
             prefix,
             described,
+            reads_ends,
         } = config.reach()?;
         Ok(Self {
             client,
             prefix,
             described,
+            reads_ends,
             requests: Requests::default(),
             tries: Tries::new(config.bounds, config.seed),
         })
@@ -111,13 +114,17 @@ impl Asking {
         })
     }
 
-    /// Reads a range of an object, or all of it.
-    pub(super) async fn get(&self, key: &Key, range: Option<Range<u64>>) -> Result<Asked<Found>, Failure> {
+    /// Reads a range of an object, or all of it; so many bytes, as far as that is known.
+    pub(super) async fn get(&self, key: &Key, range: Option<GetRange>) -> Result<Asked<Found>, Failure> {
         let path = self.path(key);
-        let bytes = range.as_ref().map_or(0, |range| range.end - range.start);
+        let bytes = match &range {
+            Some(GetRange::Bounded(range)) => range.end - range.start,
+            Some(GetRange::Suffix(len)) => *len,
+            Some(GetRange::Offset(_)) | None => 0,
+        };
         let get = || async {
             let options = GetOptions {
-                range: range.clone().map(GetRange::Bounded),
+                range: range.clone(),
                 ..GetOptions::default()
             };
             let reply = self.client.get_opts(&path, options).await?;

@@ -11,7 +11,7 @@ use http::header::{HeaderName, HeaderValue, IF_NONE_MATCH, USER_AGENT};
 use http::uri::Scheme;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
-use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector as Tcp;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
@@ -20,6 +20,8 @@ use object_store::client::{
     HttpResponseBody, HttpService,
 };
 use object_store::{ClientConfigKey, ClientOptions};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -63,12 +65,16 @@ pub(super) struct Connector {
 }
 
 impl Connector {
-    pub(super) fn new(bounds: &Bounds, allow_http: bool) -> object_store::Result<Self> {
+    pub(super) fn new(
+        bounds: &Bounds,
+        certificates: Option<&[u8]>,
+        allow_http: bool,
+    ) -> object_store::Result<Self> {
         let mut tcp = Tcp::new();
         tcp.set_connect_timeout(Some(bounds.connect_timeout));
         tcp.set_nodelay(true);
         tcp.enforce_http(false);
-        let tls = HttpsConnectorBuilder::new().with_tls_config(trusting(allow_http)?);
+        let tls = HttpsConnectorBuilder::new().with_tls_config(trusting(certificates, allow_http)?);
         let https = tls.https_or_http().enable_http1().wrap_connector(tcp);
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
@@ -79,23 +85,32 @@ impl Connector {
     }
 }
 
-/// Returns what TLS trusts: the certificates of this machine. One that has none can still be let use plain HTTP.
-fn trusting(allow_http: bool) -> object_store::Result<ClientConfig> {
+/// Returns what TLS trusts: the certificates of this machine, and those that were given. A machine that has none can still
+/// be let use plain HTTP.
+fn trusting(certificates: Option<&[u8]>, allow_http: bool) -> object_store::Result<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    for given in CertificateDer::pem_slice_iter(certificates.unwrap_or_default()) {
+        let given = given.map_err(|error| refused(format!("the certificates cannot be read: {error}")))?;
+        let added = roots.add(given);
+        added.map_err(|error| refused(format!("a certificate cannot be trusted: {error}")))?;
+    }
+    if roots.is_empty() && !allow_http {
+        return Err(refused(
+            "this machine trusts no certificates: install `ca-certificates`, or give some".to_owned(),
+        ));
+    }
     let ring = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(ring).with_safe_default_protocol_versions();
     let builder = builder.expect("ring speaks the usual versions of TLS");
-    let trusted = match builder.clone().with_native_roots() {
-        Ok(trusted) => trusted,
-        Err(_) if allow_http => builder.with_root_certificates(RootCertStore::empty()),
-        Err(error) => {
-            let why = format!("this machine trusts no certificates ({error}): install `ca-certificates`");
-            return Err(object_store::Error::Generic {
-                store: "TLS",
-                source: why.into(),
-            });
-        }
-    };
-    Ok(trusted.with_no_client_auth())
+    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+}
+
+fn refused(why: String) -> object_store::Error {
+    object_store::Error::Generic {
+        store: "TLS",
+        source: why.into(),
+    }
 }
 
 impl HttpConnector for Connector {

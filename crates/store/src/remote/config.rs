@@ -3,6 +3,7 @@
 //! It reads no environment: whoever does hands over what it found.
 
 use super::client::Connector;
+use super::reply::root_of;
 use crate::key::Key;
 use object_store::aws::{AmazonS3Builder, S3ConditionalPut};
 use object_store::azure::MicrosoftAzureBuilder;
@@ -30,6 +31,8 @@ pub struct RemoteConfig {
     /// What else the service's client can be told, by the names of environment variables, such as
     /// `AWS_WEB_IDENTITY_TOKEN_FILE`; what it does not know is ignored. The fields above go first.
     pub options: Vec<(String, String)>,
+    /// Certificates that are trusted besides those of this machine, as PEM.
+    pub certificates: Option<Vec<u8>>,
     /// Whether bytes may travel without TLS.
     pub allow_http: bool,
     /// How long calls may take.
@@ -88,6 +91,7 @@ impl RemoteConfig {
             region: None,
             keys: None,
             options: Vec::new(),
+            certificates: None,
             allow_http: false,
             bounds: Bounds::default(),
             seed: 0,
@@ -104,11 +108,12 @@ impl RemoteConfig {
         let place = self.place()?;
         let client = self
             .client(&place)
-            .map_err(|error| refused(&format!("{}: {error}", self.url)))?;
+            .map_err(|error| refused(&format!("{}: {}", self.url, root_of(&error))))?;
         Ok(Reach {
             client,
             prefix: place.prefix,
             described: self.described(),
+            reads_ends: !matches!(place.service, Service::Azure),
         })
     }
 
@@ -172,7 +177,7 @@ impl RemoteConfig {
     }
 
     fn client(&self, place: &Place) -> object_store::Result<Arc<dyn Client>> {
-        let connector = Connector::new(&self.bounds, self.allow_http)?;
+        let connector = Connector::new(&self.bounds, self.certificates.as_deref(), self.allow_http)?;
         let options = ClientOptions::new().with_allow_http(self.allow_http);
         Ok(match place.service {
             Service::S3 => Arc::new(
@@ -268,6 +273,8 @@ pub(super) struct Reach {
     /// What stands before every key: empty, or ending with `/`.
     pub(super) prefix: String,
     pub(super) described: String,
+    /// Whether the service reads an object's end without being told where it begins.
+    pub(super) reads_ends: bool,
 }
 
 /// A URL's parts.

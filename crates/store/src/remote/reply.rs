@@ -145,7 +145,7 @@ fn plain(text: &str) -> String {
 }
 
 /// Returns the words of the error at the bottom: those above repeat it, around the whole request.
-fn root_of(error: &object_store::Error) -> String {
+pub(super) fn root_of(error: &object_store::Error) -> String {
     let mut root: &dyn Error = error;
     while let Some(source) = root.source() {
         root = source;

@@ -176,6 +176,23 @@ fn so_many_packs_are_in_memory_and_one_that_was_put_makes_room() {
 }
 
 #[test]
+fn a_pack_in_memory_is_full_before_one_on_a_disk() {
+    let packs = Packs::new(remote(), drive(), []);
+    let pack = packs.start(number(1)).unwrap();
+    let mut seed = 0;
+    while !pack.is_full() {
+        let bytes = chunk(seed, 1 << 20);
+        assert!(
+            pack.append(EntryKind::Chunk, Digest::of(&bytes), &bytes)
+                .unwrap()
+                .is_some()
+        );
+        seed += 1;
+    }
+    assert_eq!(pack.len(), 16 << 20);
+}
+
+#[test]
 fn the_next_owner_makes_a_pack_that_was_never_put_of_what_the_journal_carries() {
     let bucket = remote();
     let (packs, content) = held(bucket.clone());

@@ -1,6 +1,7 @@
 //! One suite over every bucket: also over those of real servers.
 
 use crate::servers::Server;
+use tenure_model::Failure;
 use tenure_store::remote::RemoteConfig;
 use tenure_store::{Bucket, Key, OpenError, Put, RemoteBucket, conformance, proof};
 
@@ -17,12 +18,42 @@ fn check(config: &dyn Fn(&str) -> RemoteConfig) {
 fn seaweedfs_keeps_a_bucket() {
     let server = Server::seaweedfs();
     check(&|prefix| server.config(prefix));
+    a_bucket_is_reached_through_tls(&server);
 }
 
 #[test]
 fn moto_keeps_a_bucket() {
     let server = Server::moto();
     check(&|prefix| server.config(prefix));
+}
+
+fn a_bucket_is_reached_through_tls(server: &Server) {
+    let address = server.tls_address.as_ref().unwrap();
+    let untrusted = RemoteConfig {
+        endpoint: Some(format!("https://{address}")),
+        allow_http: false,
+        ..server.config("by-tls")
+    };
+    let trusted = RemoteConfig {
+        certificates: Some(server.certificate()),
+        ..untrusted.clone()
+    };
+    conformance::check_bucket(&RemoteBucket::create(&trusted).unwrap());
+    let stranger = RemoteBucket::attach(&untrusted).unwrap();
+    let refused = stranger.put_if_absent(&key("drives/a"), b"x");
+    let Err(Failure::DidNotHappen(why)) = refused else {
+        panic!("sent to a stranger: {refused:?}");
+    };
+    assert!(why.contains("certificate"), "{why}");
+    let damaged = RemoteConfig {
+        certificates: Some(b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n".to_vec()),
+        ..untrusted
+    };
+    let refused = RemoteBucket::attach(&damaged)
+        .map(|_| ())
+        .unwrap_err()
+        .to_string();
+    assert!(refused.contains("a certificate cannot be trusted"), "{refused}");
 }
 
 fn a_place_becomes_a_bucket_once(config: &dyn Fn(&str) -> RemoteConfig) {

@@ -35,6 +35,8 @@ const HIDDEN: &[Fault] = &[BROKEN_AFTER, CONFLICT_AFTER, Fault::CutAfter, Fault:
 struct Between {
     proxy: Proxy,
     bucket: RemoteBucket,
+    /// The same, and it does not wait long for who is silent.
+    hasty: RemoteBucket,
     /// The same bucket, reached without the proxy.
     direct: RemoteBucket,
     _server: Server,
@@ -48,10 +50,11 @@ impl Between {
         let server = Server::moto();
         let proxy = Proxy::start(&server.address).unwrap();
         let mut through = config(&proxy.endpoint(), "faults");
-        // What is silent is waited for.
-        through.bounds.try_timeout = Duration::from_millis(500);
+        let bucket = RemoteBucket::attach(&through).unwrap();
+        through.bounds.try_timeout = Duration::from_secs(2);
         Self {
-            bucket: RemoteBucket::attach(&through).unwrap(),
+            bucket,
+            hasty: RemoteBucket::attach(&through).unwrap(),
             direct: RemoteBucket::attach(&server.config("faults")).unwrap(),
             proxy,
             _server: server,
@@ -60,19 +63,37 @@ impl Between {
 
     /// Makes a call whose first try meets a fault; also returns how many tries there were.
     fn first<T>(&self, fault: Fault, call: impl FnOnce(&RemoteBucket) -> T) -> (T, u64) {
-        self.meeting(Plan::none().at(0, fault), call)
+        self.at(0, fault, call)
+    }
+
+    /// Makes a call that meets a fault at the try of that number.
+    fn at<T>(&self, number: u64, fault: Fault, call: impl FnOnce(&RemoteBucket) -> T) -> (T, u64) {
+        self.meeting(Plan::none().at(number, fault), self.for_fault(fault), call)
     }
 
     /// Makes a call of which every try meets a fault.
     fn always<T>(&self, kind: CallKind, fault: Fault, call: impl FnOnce(&RemoteBucket) -> T) -> (T, u64) {
-        self.meeting(Plan::none().on(kind, "", fault), call)
+        self.meeting(Plan::none().on(kind, "", fault), self.for_fault(fault), call)
     }
 
-    fn meeting<T>(&self, plan: Plan<Fault>, call: impl FnOnce(&RemoteBucket) -> T) -> (T, u64) {
+    fn for_fault(&self, fault: Fault) -> &RemoteBucket {
+        if matches!(fault, Fault::SilentBefore | Fault::SilentAfter) {
+            &self.hasty
+        } else {
+            &self.bucket
+        }
+    }
+
+    fn meeting<T>(
+        &self,
+        plan: Plan<Fault>,
+        bucket: &RemoteBucket,
+        call: impl FnOnce(&RemoteBucket) -> T,
+    ) -> (T, u64) {
         self.proxy.set_plan(plan);
-        let before = self.bucket.requests().counts().total();
-        let came = call(&self.bucket);
-        (came, self.bucket.requests().counts().total() - before)
+        let before = bucket.requests().counts().total();
+        let came = call(bucket);
+        (came, bucket.requests().counts().total() - before)
     }
 
     fn has(&self, key: &Key) -> Option<Vec<u8>> {
@@ -164,7 +185,9 @@ fn a_put_that_meets_nothing_but_faults_is_unknown_and_one_of_another_is_told_fro
     // A refusal after a try of which nobody knows says nothing of that try.
     let key = key("refused-then");
     let plan = Plan::none().at(0, Fault::CutAfter).at(1, DENIED);
-    let (came, tries) = between.meeting(plan, |bucket| bucket.put_if_absent(&key, b"ours"));
+    let (came, tries) = between.meeting(plan, &between.bucket, |bucket| {
+        bucket.put_if_absent(&key, b"ours")
+    });
     assert!(
         matches!(came, Err(Failure::Unknown(_))) && tries == 2,
         "{came:?} after {tries}"
@@ -196,6 +219,9 @@ fn a_read_that_meets_a_fault_brings_the_bytes_or_a_failure() {
         assert_eq!(came, (Ok(bytes[1_000..21_000].to_vec()), 2), "{fault:?}");
         let came = between.first(*fault, |bucket| bucket.size(&key));
         assert_eq!(came, (Ok(Some(50_000)), 2), "{fault:?}");
+        let came = between.first(*fault, |bucket| bucket.get_end(&key, 3_000));
+        let end = bytes[47_000..].to_vec();
+        assert_eq!(came, (Ok(Some((end, 50_000))), 2), "{fault:?}");
     }
     let came = between.first(Fault::ShortBody, ranged);
     assert_eq!(
@@ -251,7 +277,7 @@ fn a_listing_that_meets_a_fault_is_whole_or_a_failure() {
     let bodies = [Fault::HalfBody, Fault::ShortBody, Fault::OtherBody];
     for fault in PASSING.iter().chain(HIDDEN).chain(&bodies) {
         for page in 0..2 {
-            let (came, requests) = between.meeting(Plan::none().at(page, *fault), list);
+            let (came, requests) = between.at(page, *fault, list);
             assert!(
                 came == Ok(keys.clone()) && requests == 3,
                 "{fault:?} at page {page}: {requests} requests"
@@ -298,13 +324,18 @@ fn a_store_that_was_silent_is_used_again_when_it_heals() {
         let plan = [CallKind::Put, CallKind::Get, CallKind::List, CallKind::Delete]
             .into_iter()
             .fold(Plan::none(), |plan, kind| plan.on(kind, "", Fault::SilentBefore));
-        let (came, tries) = between.meeting(plan, |bucket| match kind {
-            CallKind::Put => bucket.put_if_absent(&key, b"x").map(|_| ()),
-            _ => bucket.get(&key).map(|_| ()),
+        let (came, tries) = between.meeting(plan, &between.hasty, |bucket| {
+            if kind == CallKind::Put {
+                bucket.put_if_absent(&key, b"x").map(|_| ())
+            } else {
+                bucket.get(&key).map(|_| ())
+            }
         });
         assert!(came.is_err() && tries == TRIES, "{came:?}");
     }
-    let (came, _) = between.meeting(Plan::none(), |bucket| bucket.put_if_absent(&key, b"x"));
+    let (came, _) = between.meeting(Plan::none(), &between.hasty, |bucket| {
+        bucket.put_if_absent(&key, b"x")
+    });
     assert_eq!(came, Ok(Put::Created));
 }
 

@@ -18,23 +18,27 @@ pub(crate) struct Server {
     child: Child,
     folder: TempDir,
     pub(crate) address: String,
+    /// Where it speaks TLS, if it does.
+    pub(crate) tls_address: Option<String>,
 }
 
 impl Server {
-    /// SeaweedFS: it keeps what it is given on disk.
+    /// SeaweedFS: it keeps what it is given on disk, and speaks TLS too.
     pub(crate) fn seaweedfs() -> Self {
         let folder = tempfile::tempdir().unwrap();
+        let within = |name: &str| folder.path().join(name).display().to_string();
         std::fs::write(
-            folder.path().join("master.toml"),
+            within("master.toml"),
             "[master.volume_growth]\ncopy_1 = 1\ncopy_other = 1\n",
         )
         .unwrap();
-        let ports = free_ports::<8>();
+        make_certificate(&within("certificate"), &within("key"));
+        let ports = free_ports::<9>();
         let mut command = installed("python/bin/weed");
-        command.arg("server");
-        command.arg(format!("-dir={}", folder.path().display()));
+        command.args(["server", "-s3", "-filer", "-ip=127.0.0.1", "-ip.bind=127.0.0.1"]);
         let named = [
             "s3.port",
+            "s3.port.https",
             "s3.port.grpc",
             "master.port",
             "master.port.grpc",
@@ -46,12 +50,24 @@ impl Server {
         for (name, port) in named.iter().zip(ports) {
             command.arg(format!("-{name}={port}"));
         }
-        command.args(["-s3", "-filer", "-s3.port.iceberg=0", "-s3.port.lance=0"]);
-        command.args(["-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-master.telemetry=false"]);
+        command.arg(format!("-dir={}", folder.path().display()));
+        command.arg(format!("-s3.cert.file={}", within("certificate")));
+        command.arg(format!("-s3.key.file={}", within("key")));
+        command.args([
+            "-s3.port.iceberg=0",
+            "-s3.port.lance=0",
+            "-master.telemetry=false",
+        ]);
         command.args(["-master.volumeSizeLimitMB=512", "-volume.max=400"]);
-        let server = Self::start(command, folder, ports[0]);
+        let mut server = Self::start(command, folder, ports[0]);
+        server.tls_address = Some(format!("127.0.0.1:{}", ports[1]));
         server.make_bucket();
         server
+    }
+
+    /// Returns the certificate that it shows, as PEM.
+    pub(crate) fn certificate(&self) -> Vec<u8> {
+        std::fs::read(self.folder.path().join("certificate")).unwrap()
     }
 
     /// moto: an independent second, in memory.
@@ -97,6 +113,7 @@ impl Server {
             child,
             folder,
             address: format!("127.0.0.1:{port}"),
+            tls_address: None,
         };
         for _ in 0..LOOKS_MAX {
             if server.answers() {
@@ -185,6 +202,26 @@ fn installed(program: &str) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "--"]).arg(program);
     command
+}
+
+/// Makes a key, and a certificate of this machine that it signs itself.
+fn make_certificate(certificate: &str, key: &str) {
+    let made = Command::new("openssl")
+        .args([
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+        ])
+        .args(["-nodes", "-days", "2", "-subj", "/CN=localhost"])
+        .args(["-addext", "basicConstraints=critical,CA:FALSE"])
+        .args(["-addext", "subjectAltName=IP:127.0.0.1"])
+        .args(["-out", certificate, "-keyout", key])
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
 }
 
 fn free_ports<const N: usize>() -> [u16; N] {
