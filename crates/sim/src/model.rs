@@ -14,10 +14,16 @@
 //! | [`batch`] | what of a session's work is accepted, and what is it told? |
 //! | [`condemn`] | when may a pack be deleted? |
 //! | [`folder`] | what does one disk keep, when a file lock takes the place of the claims? |
+//! | [`subtree`] | what does a grant of a directory cover, and what must a change recall? |
+//! | [`recall`] | how does a grant come back, from a machine that caches, pauses, dies or is cloned? |
+//! | [`turns`] | who waits for whom, and for how long? |
+//! | [`reclaim`] | whom does a new owner wait for before it answers? |
+//! | [`seen`] | what becomes of work that follows what was lost with an owner? |
 //!
 //! They build on each other: `epoch` and `folder` show that there is a list of records with a durable prefix that a takeover
-//! keeps, and `grant`, `batch` and `condemn` begin there. What the models found, and the rules that follow from it, stands in
-//! `docs/decisions/0002-protocol-model.md`.
+//! keeps, and the others begin there. What the models found, and the rules that follow from it, stands in
+//! `docs/decisions/0002-protocol-model.md`; for branches that several sessions share, in
+//! `docs/decisions/0007-shared-authority.md`.
 //!
 //! How they are kept small, where that loses nothing: a put of a server that died is a put of one that is slow and dies
 //! later; a reply tells no more than reading the name does; servers with equal memories are interchangeable; a permission
@@ -36,5 +42,10 @@ mod explorer;
 pub mod fold;
 pub mod folder;
 pub mod grant;
+pub mod recall;
+pub mod reclaim;
+pub mod seen;
+pub mod subtree;
+pub mod turns;
 
 pub use explorer::{Counterexample, Report};

@@ -9,6 +9,11 @@ mod epoch;
 mod fold;
 mod folder;
 mod grant;
+mod recall;
+mod reclaim;
+mod seen;
+mod subtree;
+mod turns;
 
 use tenure_sim::model::Report;
 
