@@ -7,8 +7,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tenure_journal::{Journal, Opening};
-use tenure_model::DriveName;
+use tenure_journal::{Claimant, Journal, Means, Opening};
+use tenure_model::{Clock, DriveName, Timestamp};
 use tenure_store::{Bucket, FolderBucket};
 
 const RECORD_LEN: usize = 200;
@@ -29,7 +29,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     );
     let bucket: Arc<dyn Bucket> = Arc::new(FolderBucket::create(&folder.join("bucket"))?);
     let drive = DriveName::parse("speed")?;
-    let opening = Opening::begin(bucket.clone(), &drive, "append_speed", [0; 16])?;
+    let claimant = Claimant {
+        who: "append_speed".to_owned(),
+        means: Means::new(Arc::new(Started(now())), Arc::new(|| [0; 16])),
+    };
+    let opening = Opening::begin(bucket.clone(), &drive, claimant)?;
     let journal = opening.replay(&mut |_, _| Ok(()))?;
     journal.start_threads()?;
     report("append_now", &alone(&journal, count)?);
@@ -50,6 +54,19 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     drop(journal);
     std::fs::remove_dir_all(&folder)?;
     Ok(())
+}
+
+/// A clock that begins with the program.
+struct Started(Instant);
+
+impl Clock for Started {
+    fn now(&self) -> Timestamp {
+        Timestamp::since_epoch(self.elapsed())
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
 }
 
 fn growing(folder: &Path, count: usize) -> std::io::Result<Vec<Duration>> {

@@ -6,14 +6,16 @@
 use crate::epoch;
 use crate::evidence::Claimed;
 use crate::manifest;
-use crate::mark::Mark;
-use crate::replay::{self, Segment};
 use crate::seal;
-use crate::segment::Header;
+use crate::tier::bucket::read::{self as objects, Names};
+use crate::tier::bucket::segment;
+use crate::tier::folder::mark::Mark;
+use crate::tier::folder::read::{self, Segment};
+use crate::tier::folder::segment::Header;
 use tenure_model::{DriveName, Epoch, Failure, Seq};
 use tenure_store::disk::BLOCK_LEN;
 use tenure_store::key::parse_number;
-use tenure_store::{Bucket, Disk, Key};
+use tenure_store::{Bucket, Key};
 
 /// What stands directly below a drive.
 const FOLDERS: [&str; 5] = ["epochs", "journal", "lock", "manifests", "packs"];
@@ -112,30 +114,56 @@ impl Audit<'_> {
                 self.unknown(&["journal", &name]);
             }
         }
+        let first_needed = manifest::latest(self.bucket, self.drive)?.oldest_epoch;
         for epoch in (1..newest.0).map(Epoch) {
-            self.past(epoch)?;
+            let opening = segment::key(self.drive, epoch, segment::OPENING);
+            if self.bucket.size(&opening)?.is_some() {
+                self.past_objects(epoch, first_needed)?;
+            } else {
+                self.past_files(epoch)?;
+            }
         }
         Ok(())
     }
 
-    /// Looks at an epoch that is over: its seal, and the segments that are left of it.
-    fn past(&mut self, epoch: Epoch) -> Result<(), Failure> {
+    /// Looks at an epoch that is over and whose segments are objects, while they are needed: those before may be gone.
+    fn past_objects(&mut self, epoch: Epoch, first_needed: Epoch) -> Result<(), Failure> {
+        if epoch >= first_needed {
+            let names = Names {
+                bucket: self.bucket,
+                drive: self.drive,
+                epoch,
+            };
+            self.faults.extend(objects::audit(&names)?);
+        }
+        Ok(())
+    }
+
+    /// Looks at an epoch that is over and whose segments are files: its seal, and the segments that are left of it.
+    fn past_files(&mut self, epoch: Epoch) -> Result<(), Failure> {
         let read = seal::read(self.bucket, self.drive, epoch);
         let seal = self.note(read)?;
         if seal == Some(None) {
             self.missing(&seal::key(self.drive, epoch), "");
         }
-        let found = replay::list(self.bucket, self.drive, epoch)?;
-        let (Some(disk), Some(first)) = (self.bucket.disk(), found.segments.first()) else {
+        let found = read::list(self.bucket, self.drive, epoch)?;
+        let Some(first) = found.segments.first() else {
             return Ok(());
         };
         let seal = seal.flatten();
-        let read = before(&*disk, first).and_then(|before| match before {
+        let read = before(self.bucket, first).and_then(|before| match before {
             // Segments that hold nothing up to the seal are not looked into.
             Some(before) if seal.as_ref().is_none_or(|seal| seal.end.seq >= before.seq) => {
                 let mut apply = |_: Seq, _: &[u8]| Ok(());
-                replay::read_epoch(&*disk, epoch, &found.segments, before, seal.as_ref(), &mut apply)
-                    .map(drop)
+                read::read_epoch(
+                    self.bucket,
+                    epoch,
+                    &found.segments,
+                    before,
+                    seal.as_ref(),
+                    &mut apply,
+                )
+                .map(drop)
             }
             _ => Ok(()),
         });
@@ -167,12 +195,12 @@ impl Audit<'_> {
 }
 
 /// Returns the place before a segment's first record; none when the segment is gone.
-fn before(disk: &dyn Disk, segment: &Segment) -> Result<Option<crate::Position>, Failure> {
-    let Some(file) = disk.open(&segment.key)? else {
+fn before(bucket: &dyn Bucket, segment: &Segment) -> Result<Option<crate::Position>, Failure> {
+    let Some(len) = bucket.size(&segment.key)? else {
         return Ok(None);
     };
-    let mut block = vec![0; BLOCK_LEN.min(usize::try_from(file.len()?).unwrap_or(BLOCK_LEN))];
-    file.read_at(0, &mut block)?;
+    let mut block = vec![0; BLOCK_LEN.min(usize::try_from(len).unwrap_or(BLOCK_LEN))];
+    bucket.get_range(&segment.key, 0, &mut block)?;
     let damaged = |_| Failure::Corrupt(format!("{}: its header is damaged", segment.key));
     Header::parsed(&block)
         .map(|header| Some(header.before))

@@ -18,9 +18,14 @@ pub(crate) struct Kind {
 impl Kind {
     /// Returns an object's bytes.
     pub(crate) fn wrapped(&self, body: &impl Codec) -> Vec<u8> {
+        self.wrapped_by(|bytes| body.write(bytes))
+    }
+
+    /// Returns the bytes of an object whose body is what `write` appends.
+    pub(crate) fn wrapped_by(&self, write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
         let mut bytes = self.magic.to_vec();
         bytes.extend_from_slice(&self.version.to_le_bytes());
-        body.write(&mut bytes);
+        write(&mut bytes);
         let digest = Digest::of(&bytes);
         bytes.extend_from_slice(&digest.0);
         bytes
@@ -33,6 +38,11 @@ impl Kind {
             let (signed, digest) = bytes.split_at(len);
             Digest::of(signed).0[..] == *digest && signed[..MAGIC_LEN] == *self.magic
         })
+    }
+
+    /// Tells whether an object's bytes say that they are of this version.
+    pub(crate) fn is_version_of(&self, bytes: &[u8]) -> bool {
+        bytes.get(MAGIC_LEN..HEAD_LEN) == Some(&self.version.to_le_bytes()[..])
     }
 
     /// Returns what an object says; a failure names `key`.

@@ -4,19 +4,17 @@
 //! claimants of one number at most one believes that it has it. Claims are never deleted.
 
 use crate::envelope::Kind;
+use crate::put::{self, Standing};
 use tenure_model::codec::{Codec, Malformed, Reader, malformed, put_bytes, put_varint};
 use tenure_model::{DriveName, Epoch, Failure, Refusal};
 use tenure_store::key::{number_text, parse_number};
-use tenure_store::{Bucket, Key, OpenError, Put};
+use tenure_store::{Bucket, Key, OpenError};
 
 const KIND: Kind = Kind {
     magic: b"TNCLAIM1",
     version: 1,
     what: "claim",
 };
-
-/// Times that a put whose outcome is unknown is sent again, the same to the byte.
-const TRIES_MAX: usize = 3;
 
 /// A claim of a drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,20 +51,28 @@ impl Codec for Claim {
     }
 }
 
-/// Claims the epoch after the newest one. `nonce` is drawn for this call.
+/// Claims the epoch after the newest one. The nonce is drawn when the claim is sent.
 ///
 /// Refuses when another claimant was faster: it has the drive.
-pub fn claim(bucket: &dyn Bucket, drive: &DriveName, who: &str, nonce: [u8; 16]) -> Result<Claim, OpenError> {
+pub fn claim(
+    bucket: &dyn Bucket,
+    drive: &DriveName,
+    who: &str,
+    draw: &dyn Fn() -> [u8; 16],
+) -> Result<Claim, OpenError> {
     let previous = newest(bucket, drive)?;
     let claim = Claim {
         drive: drive.clone(),
         epoch: previous.next(),
         previous,
-        nonce,
+        nonce: draw(),
         who: who.to_owned(),
     };
     let key = key(drive, claim.epoch);
-    put_and_compare(bucket, &key, &KIND.wrapped(&claim), &claim)?;
+    if let Standing::Others(bytes) = put::settled(bucket, &key, &KIND.wrapped(&claim), is_claim)? {
+        let other: Claim = KIND.opened(&key, &bytes)?;
+        return Err(Refusal::Held { by: other.who }.into());
+    }
     match newest(bucket, drive)? {
         newest if newest == claim.epoch => Ok(claim),
         newer => {
@@ -100,24 +106,8 @@ pub fn read(bucket: &dyn Bucket, drive: &DriveName, epoch: Epoch) -> Result<Opti
     }
 }
 
-/// Puts a claim; an outcome that is not plain is read back and compared whole.
-fn put_and_compare(bucket: &dyn Bucket, key: &Key, bytes: &[u8], claim: &Claim) -> Result<(), OpenError> {
-    let mut unknown = None;
-    for _ in 0..TRIES_MAX {
-        match bucket.put_if_absent(key, bytes) {
-            Ok(Put::Created) => return Ok(()),
-            Ok(Put::Exists) => {}
-            Err(failure @ Failure::Unknown(_)) => unknown = Some(failure),
-            Err(failure) => return Err(failure.into()),
-        }
-        match read(bucket, &claim.drive, claim.epoch)? {
-            Some(found) if found == *claim => return Ok(()),
-            Some(other) => return Err(Refusal::Held { by: other.who }.into()),
-            None => {}
-        }
-    }
-    let lost = || Failure::Unknown(format!("{key} was put and cannot be found"));
-    Err(unknown.unwrap_or_else(lost).into())
+fn is_claim(bytes: &[u8]) -> bool {
+    KIND.is_whole(bytes)
 }
 
 /// Returns the key of an epoch's claim.

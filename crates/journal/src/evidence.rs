@@ -1,11 +1,13 @@
-//! What the bucket says of a drive's epochs, looked at under the lock and before anything is claimed or removed.
+//! What the bucket says of a drive's epochs, looked at before anything is claimed or removed.
 //!
 //! Invariant: no epoch is claimed that was claimed before, and no history is begun that would leave out what was acknowledged.
 
-use crate::manifest::Latest;
-use crate::mark::Mark;
-use crate::replay::{self, OfEpoch};
+use crate::epoch;
+use crate::manifest::{self, Latest, Tier};
 use crate::seal::{self, Seal};
+use crate::tier::bucket::segment;
+use crate::tier::folder::mark::Mark;
+use crate::tier::folder::read::{self, OfEpoch};
 use std::collections::BTreeSet;
 use tenure_model::{DriveName, Epoch, Failure, Seq};
 use tenure_store::key::{number_text, parse_number};
@@ -17,13 +19,82 @@ const PACKS_OF_EPOCH_BITS: u32 = 24;
 /// What to do about an object that is gone.
 const RESTORE: &str = "restore it from a copy of the bucket; nothing was changed";
 
-/// An epoch that is over, as it is found.
+/// What is known of a drive before its journal is read.
+pub(crate) struct Survey {
+    pub(crate) latest: Latest,
+    /// The claimed epochs from that of the oldest manifest on, in order.
+    pub(crate) past: Vec<Past>,
+    /// The epochs whose claims are gone.
+    gaps: Vec<Epoch>,
+}
+
+/// An epoch that was claimed, as it is found.
 pub(crate) struct Past {
     pub(crate) epoch: Epoch,
+    /// The tier on which its records are.
+    pub(crate) tier: Tier,
+    /// Its files, on the folder tier.
     pub(crate) found: OfEpoch,
     pub(crate) seal: Option<Seal>,
     /// Why its seal cannot be read; then its segments tell where it ended.
     pub(crate) damaged_seal: Option<Failure>,
+}
+
+impl Survey {
+    /// Refuses a drive of which something is missing that may hold what was acknowledged. `own` is the tier that an epoch has
+    /// that left nothing.
+    pub(crate) fn make(bucket: &dyn Bucket, drive: &DriveName, own: Tier) -> Result<Self, Failure> {
+        let latest = manifest::latest(bucket, drive)?;
+        let seen = Seen::list(bucket, drive, &latest)?;
+        let claimed = Claimed::list(bucket, drive)?;
+        claimed.check(drive, seen)?;
+        let past = claimed.past(bucket, (drive, own), &latest);
+        let past = past.map_err(|failure| latest.blamed(failure))?;
+        Ok(Self {
+            gaps: claimed.gaps(),
+            latest,
+            past,
+        })
+    }
+
+    /// Returns the epoch in which replaying begins.
+    pub(crate) fn first_epoch(&self) -> Epoch {
+        let manifest = self.latest.manifest.as_ref();
+        manifest.map_or(Epoch(1), |manifest| manifest.epoch)
+    }
+}
+
+/// Returns what is missing or damaged and stops nothing.
+pub(crate) fn notices(drive: &DriveName, survey: &Survey) -> Vec<Failure> {
+    let missing = |epoch: &Epoch| Failure::Corrupt(format!("{}: it is missing", epoch::key(drive, *epoch)));
+    let damaged = survey.past.iter().filter_map(|past| past.damaged_seal.clone());
+    survey.gaps.iter().map(missing).chain(damaged).collect()
+}
+
+/// What was made under which epoch, in words: none of them is newer than the newest claim.
+struct Seen(Vec<(Epoch, String)>);
+
+impl Seen {
+    /// Lists what there is. Claims are to be listed afterwards: others may claim meanwhile, and go on.
+    fn list(bucket: &dyn Bucket, drive: &DriveName, latest: &Latest) -> Result<Self, Failure> {
+        let list = |folder: &str| bucket.children(&format!("drives/{drive}/{folder}/"));
+        let mut seen = Vec::new();
+        for name in list("journal")? {
+            let epoch = parse_number(&name).map(Epoch);
+            seen.extend(epoch.map(|epoch| (epoch, format!("drives/{drive}/journal/{name}"))));
+        }
+        for name in list("packs")? {
+            let number = name.split('.').next().and_then(parse_number);
+            let epoch = number.map(|number| Epoch(number >> PACKS_OF_EPOCH_BITS));
+            seen.extend(epoch.map(|epoch| (epoch, format!("drives/{drive}/packs/{name}"))));
+        }
+        let manifest = latest.manifest.as_ref();
+        seen.extend(manifest.map(|manifest| {
+            let seq = manifest.at.seq;
+            (manifest.epoch, format!("the manifest at record {seq}"))
+        }));
+        Ok(Self(seen))
+    }
 }
 
 /// The claims of a drive, and the marks of its segments.
@@ -53,53 +124,23 @@ impl Claimed {
     }
 
     /// Refuses a drive in which something is newer than the newest claim: that was lost, and would be given out again.
-    pub(crate) fn check(
-        &self,
-        bucket: &dyn Bucket,
-        drive: &DriveName,
-        latest: &Latest,
-    ) -> Result<(), Failure> {
-        let list = |folder: &str| bucket.children(&format!("drives/{drive}/{folder}/"));
-        let mut seen: Vec<(Epoch, String)> = Vec::new();
-        seen.extend(
-            self.marks
-                .iter()
-                .map(|mark| (mark.epoch, mark.key(drive).to_string())),
-        );
-        for name in list("journal")? {
-            seen.extend(
-                parse_number(&name).map(|epoch| (Epoch(epoch), format!("drives/{drive}/journal/{name}"))),
-            );
-        }
-        for name in list("packs")? {
-            let number = name.split('.').next().and_then(parse_number);
-            seen.extend(number.map(|number| {
-                (
-                    Epoch(number >> PACKS_OF_EPOCH_BITS),
-                    format!("drives/{drive}/packs/{name}"),
-                )
-            }));
-        }
-        seen.extend(latest.manifest.as_ref().map(|manifest| {
-            (
-                manifest.epoch,
-                format!("the manifest at record {}", manifest.at.seq),
-            )
-        }));
-        match seen.into_iter().find(|(epoch, _)| *epoch > self.newest()) {
+    fn check(&self, drive: &DriveName, seen: Seen) -> Result<(), Failure> {
+        let marks = self.marks.iter();
+        let marks = marks.map(|mark| (mark.epoch, mark.key(drive).to_string()));
+        match marks.chain(seen.0).find(|(epoch, _)| *epoch > self.newest()) {
             Some((epoch, what)) => Err(Failure::Corrupt(format!(
                 "{}: it is missing, and {what} was made under it: {RESTORE}",
-                crate::epoch::key(drive, epoch)
+                epoch::key(drive, epoch)
             ))),
             None => Ok(()),
         }
     }
 
     /// Reads what there is of every epoch from the one of the oldest manifest on.
-    pub(crate) fn past(
+    fn past(
         &self,
         bucket: &dyn Bucket,
-        drive: &DriveName,
+        (drive, own): (&DriveName, Tier),
         latest: &Latest,
     ) -> Result<Vec<Past>, Failure> {
         let first = latest
@@ -109,17 +150,9 @@ impl Claimed {
         let mut past = Vec::new();
         let mut epoch = latest.oldest_epoch.min(first);
         while epoch <= self.newest() {
-            let found = replay::list(bucket, drive, epoch)?;
-            let (seal, damaged_seal) = if epoch >= first {
-                seal::look(bucket, drive, epoch)?
-            } else {
-                (None, None)
-            };
-            past.push(Past {
-                epoch,
-                found,
-                seal,
-                damaged_seal,
+            past.push(match tier_of(bucket, (drive, epoch), latest, own)? {
+                Tier::Folder => Past::of_files(bucket, (drive, epoch), epoch >= first)?,
+                Tier::Bucket => Past::of_objects(epoch),
             });
             epoch = epoch.next();
         }
@@ -159,6 +192,73 @@ impl Claimed {
     }
 }
 
+impl Past {
+    /// An epoch whose segments are files, and whether its end is asked for.
+    fn of_files(
+        bucket: &dyn Bucket,
+        (drive, epoch): (&DriveName, Epoch),
+        is_wanted: bool,
+    ) -> Result<Self, Failure> {
+        let found = read::list(bucket, drive, epoch)?;
+        let (seal, damaged_seal) = if is_wanted {
+            seal::look(bucket, drive, epoch)?
+        } else {
+            (None, None)
+        };
+        Ok(Self {
+            epoch,
+            tier: Tier::Folder,
+            found,
+            seal,
+            damaged_seal,
+        })
+    }
+
+    /// An epoch whose segments are objects: they are found when they are read.
+    fn of_objects(epoch: Epoch) -> Self {
+        Self {
+            epoch,
+            tier: Tier::Bucket,
+            found: OfEpoch::default(),
+            seal: None,
+            damaged_seal: None,
+        }
+    }
+}
+
+/// Returns on which tier the records of an epoch are: its opening tells. One that left nothing has the tier `own`.
+fn tier_of(
+    bucket: &dyn Bucket,
+    (drive, epoch): (&DriveName, Epoch),
+    latest: &Latest,
+    own: Tier,
+) -> Result<Tier, Failure> {
+    if let Some(manifest) = latest
+        .manifest
+        .as_ref()
+        .filter(|manifest| manifest.epoch == epoch)
+    {
+        return Ok(manifest.tier);
+    }
+    if bucket
+        .size(&segment::key(drive, epoch, segment::OPENING))?
+        .is_some()
+    {
+        return Ok(Tier::Bucket);
+    }
+    if own == Tier::Folder {
+        return Ok(Tier::Folder);
+    }
+    // The names of an epoch that has lost its opening tell it as well: of files there are some that are no numbers.
+    let folder = format!("drives/{drive}/journal/{}/", number_text(epoch.0));
+    let names = bucket.children(&folder)?;
+    let Some(first) = names.iter().find_map(|name| parse_number(name)) else {
+        return Ok(if names.is_empty() { own } else { Tier::Folder });
+    };
+    let holds_object = segment::is_object(bucket, &segment::key(drive, epoch, first))?;
+    Ok(if holds_object { Tier::Bucket } else { Tier::Folder })
+}
+
 /// Refuses an epoch without any segment whose manifest counts records of it: owners keep the segment in use, also those
 /// that did not mark it.
 fn check_unmarked(
@@ -170,8 +270,10 @@ fn check_unmarked(
     let Some(manifest) = &latest.manifest else {
         return Ok(());
     };
-    let empty =
-        |one: &&Past| one.epoch == manifest.epoch && one.seal.is_none() && one.found.segments.is_empty();
+    let empty = |one: &&Past| {
+        let is_left_out = one.seal.is_none() && one.found.segments.is_empty();
+        one.epoch == manifest.epoch && one.tier == Tier::Folder && is_left_out
+    };
     if !past.iter().any(|one| empty(&one)) {
         return Ok(());
     }

@@ -1,23 +1,21 @@
 //! The order of a drive: claim, seal, append, replay, manifest; fenced by epoch.
 //!
-//! [`Opening::begin`] takes the drive's lock, claims the next epoch and finds the newest manifest.
-//! [`Opening::replay`] hands over every record since, seals the epochs before and gives the [`Journal`],
-//! which puts records in order and says when they are durable. Which bytes are written stands in `docs/FORMAT.md`.
+//! [`Opening::begin`] claims the next epoch and finds the newest manifest. [`Opening::replay`] hands over every record since,
+//! seals the epochs before and gives the [`Journal`], which puts records in order and says when they are durable. Where they
+//! are kept differs by tier: in files under a lock where the bucket has a disk, else in objects, one for each group, under
+//! names that whoever comes first has. Which bytes are written stands in `docs/FORMAT.md`.
 
 mod chain;
+mod claimant;
 mod envelope;
+mod put;
 
 pub mod epoch;
 pub mod manifest;
 pub mod seal;
 
-mod segment;
-
 mod evidence;
-mod mark;
-
-mod replay;
-mod room;
+mod tier;
 
 pub mod journal;
 pub mod open;
@@ -26,9 +24,10 @@ mod audit;
 
 pub use audit::audit;
 pub use chain::Position;
+pub use claimant::{Claimant, Draw, Means};
 pub use epoch::Claim;
 pub use journal::{Done, Journal};
 pub use manifest::{Manifest, Tier};
 pub use open::Opening;
-pub use room::Sizes;
 pub use seal::Seal;
+pub use tier::folder::room::Sizes;

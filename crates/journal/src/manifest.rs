@@ -10,11 +10,15 @@ use tenure_model::{Address, DriveName, Epoch, Failure, Seq};
 use tenure_store::key::{number_text, parse_number};
 use tenure_store::{Bucket, Key, Put};
 
+/// The version of a drive on the folder tier; a program that knows no other reads it.
 const KIND: Kind = Kind {
     magic: b"TNMANIF1",
     version: 1,
     what: "manifest",
 };
+
+/// The version of a drive on the bucket tier: it also says in which segment to go on.
+const KIND_2: Kind = Kind { version: 2, ..KIND };
 
 /// Where a sync must be before it is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +40,8 @@ pub struct Manifest {
     pub at: Position,
     /// Where the journal's records are that follow.
     pub tier: Tier,
+    /// On the bucket tier, the number of the segment with which reading them begins; else 0.
+    pub segment: u64,
     /// The root page of the drive's state; every pack it names is sealed.
     pub root: Option<Address>,
     /// What else the server needs to go on: opaque here.
@@ -48,27 +54,34 @@ impl Codec for Manifest {
         put_varint(out, self.epoch.0);
         put_varint(out, self.at.seq.0);
         out.extend_from_slice(&self.at.chain.0);
-        out.push(match self.tier {
-            Tier::Folder => 1,
-            Tier::Bucket => 2,
-        });
+        match self.tier {
+            Tier::Folder => out.push(1),
+            Tier::Bucket => {
+                out.push(2);
+                put_varint(out, self.segment);
+            }
+        }
         put_option(out, self.root.as_ref());
         put_bytes(out, &self.state);
     }
 
     fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let (drive, epoch) = (drive_name(input)?, Epoch(input.varint()?));
+        let at = Position {
+            seq: Seq(input.varint()?),
+            chain: input.digest()?,
+        };
+        let (tier, segment) = match input.byte()? {
+            1 => (Tier::Folder, 0),
+            2 => (Tier::Bucket, input.varint()?),
+            _ => return Err(malformed("tier")),
+        };
         Ok(Self {
-            drive: drive_name(input)?,
-            epoch: Epoch(input.varint()?),
-            at: Position {
-                seq: Seq(input.varint()?),
-                chain: input.digest()?,
-            },
-            tier: match input.byte()? {
-                1 => Tier::Folder,
-                2 => Tier::Bucket,
-                _ => return Err(malformed("tier")),
-            },
+            drive,
+            epoch,
+            at,
+            tier,
+            segment,
             root: input.option()?,
             state: input.bytes()?.to_vec(),
         })
@@ -152,7 +165,11 @@ fn find(bucket: &dyn Bucket, drive: &DriveName, seq: Seq) -> Result<Option<Manif
     let Some(bytes) = bucket.get(&key)? else {
         return Ok(None);
     };
-    let manifest: Manifest = KIND.opened(&key, &bytes)?;
+    let manifest: Manifest = if KIND_2.is_version_of(&bytes) {
+        KIND_2.opened(&key, &bytes)?
+    } else {
+        KIND.opened(&key, &bytes)?
+    };
     if manifest.at.seq == seq && manifest.drive == *drive {
         Ok(Some(manifest))
     } else {
@@ -165,18 +182,22 @@ fn find(bucket: &dyn Bucket, drive: &DriveName, seq: Seq) -> Result<Option<Manif
 /// Makes a manifest durable. One that is there already at the same place serves as well, and a damaged one is replaced.
 pub(crate) fn put(bucket: &dyn Bucket, manifest: &Manifest) -> Result<(), Failure> {
     let key = key(&manifest.drive, manifest.at.seq);
-    let unclear = match bucket.put_if_absent(&key, &KIND.wrapped(manifest)) {
+    let kind = match manifest.tier {
+        Tier::Folder => &KIND,
+        Tier::Bucket => &KIND_2,
+    };
+    let unclear = match bucket.put_if_absent(&key, &kind.wrapped(manifest)) {
         Ok(Put::Created) => return Ok(()),
         Ok(Put::Exists) => Failure::Unknown(format!("{key} was put and cannot be found")),
         Err(failure @ Failure::Unknown(_)) => failure,
         Err(failure) => return Err(failure),
     };
     if let Some(bytes) = bucket.get(&key)?
-        && !KIND.is_whole(&bytes)
+        && !kind.is_whole(&bytes)
     {
         // Nobody can read it, and everything it said is known again: the state was recovered without it.
         bucket.delete(&key)?;
-        bucket.put_if_absent(&key, &KIND.wrapped(manifest))?;
+        bucket.put_if_absent(&key, &kind.wrapped(manifest))?;
     }
     match find(bucket, &manifest.drive, manifest.at.seq)? {
         Some(found) if found.at == manifest.at => Ok(()),

@@ -1,71 +1,67 @@
-//! Taking a drive over: lock, manifest, evidence, claim, replay, seal.
+//! Taking a drive over: what is known of it, the claim, what earlier owners have left, and their end.
 //!
 //! Invariant: the journal begins behind the last record of every epoch before it, and all those are sealed.
 
-use crate::chain::Position;
+use crate::claimant::Claimant;
 use crate::epoch::{self, Claim};
-use crate::evidence::{Claimed, Past};
-use crate::journal::Journal;
-use crate::manifest::{self, Latest, Manifest};
-use crate::replay::{self, Apply, Segment};
-use crate::room::Sizes;
+use crate::evidence::{Past, Survey};
+use crate::journal::{Beginning, Journal};
+use crate::manifest::{self, Manifest, Tier};
 use crate::seal::{self, Seal};
+use crate::tier::bucket::read::{Names, Start};
+use crate::tier::folder::read;
+use crate::tier::folder::room::Sizes;
+use crate::tier::{Apply, Begun, Ground};
+use crate::{Position, evidence};
 use std::sync::Arc;
-use tenure_model::{DriveName, Epoch, Failure, Seq};
-use tenure_store::{Bucket, Disk, Key, Lock, OpenError};
+use tenure_model::{DriveName, Failure, Seq};
+use tenure_store::{Bucket, OpenError};
 
-/// A drive that is being taken over: locked and claimed, not yet replayed.
+/// A drive that is being taken over: claimed, not yet replayed.
 pub struct Opening {
-    pub(crate) bucket: Arc<dyn Bucket>,
-    pub(crate) disk: Arc<dyn Disk>,
-    pub(crate) lock: Lock,
-    pub(crate) claim: Claim,
-    pub(crate) latest: Latest,
-    past: Vec<Past>,
-    /// What is wrong and stops nothing.
+    bucket: Arc<dyn Bucket>,
+    ground: Ground,
+    claimant: Claimant,
+    claim: Claim,
+    survey: Survey,
+    /// What is missing or damaged and stops nothing.
     notices: Vec<Failure>,
-    pub(crate) sizes: Sizes,
+    sizes: Sizes,
 }
 
-/// Where a journal begins, and what it found.
-pub(crate) struct Beginning {
-    pub(crate) at: Position,
-    /// Segments of earlier epochs that are still there, in order.
-    pub(crate) segments: Vec<Segment>,
+/// Where an epoch was read up to.
+struct Drained {
+    end: Position,
+    /// Whether its own owner has sealed it, and so had ended before.
+    by_itself: bool,
 }
 
 impl Opening {
-    /// Takes the drive's lock, finds the newest manifest, makes sure that nothing is missing, and claims the next epoch.
+    /// Finds the newest manifest, makes sure that nothing is missing, and claims the next epoch. On the folder tier the drive's
+    /// lock comes first, and who is second is refused with the first one's words.
     ///
-    /// `who` names the claimant in words; a second one is refused with the first one's words. `nonce` is drawn now.
-    pub fn begin(
-        bucket: Arc<dyn Bucket>,
-        drive: &DriveName,
-        who: &str,
-        nonce: [u8; 16],
-    ) -> Result<Self, OpenError> {
-        let disk = bucket.disk().ok_or_else(|| {
-            Failure::DidNotHappen(format!("{} has no disk to keep a journal on", bucket.describe()))
-        })?;
-        let lock = disk.lock(&Key::in_drive(drive, &["lock"]), who)?;
-        let latest = manifest::latest(&*bucket, drive)?;
-        let claimed = Claimed::list(&*bucket, drive)?;
-        claimed.check(&*bucket, drive, &latest)?;
-        let past = claimed
-            .past(&*bucket, drive, &latest)
-            .map_err(|failure| latest.blamed(failure))?;
-        let missing = |epoch| Failure::Corrupt(format!("{}: it is missing", epoch::key(drive, epoch)));
-        let mut notices: Vec<Failure> = claimed.gaps().into_iter().map(missing).collect();
-        notices.extend(past.iter().filter_map(|one| one.damaged_seal.clone()));
-        let claim = epoch::claim(&*bucket, drive, who, nonce)?;
+    /// On the bucket tier whoever claims deposes the owner before: read the newest claim first, and ask who that is.
+    pub fn begin(bucket: Arc<dyn Bucket>, drive: &DriveName, claimant: Claimant) -> Result<Self, OpenError> {
+        let ground = Ground::take(&*bucket, drive, &claimant.who)?;
+        let mut survey = Survey::make(&*bucket, drive, ground.tier())?;
+        let claim = epoch::claim(&*bucket, drive, &claimant.who, &*claimant.means.draw)?;
+        if !ground.is_locked() {
+            // The owner before goes on, and folds, until it finds its epoch ended.
+            survey = Survey::make(&*bucket, drive, ground.tier())?;
+        }
+        survey.past.retain(|past| past.epoch < claim.epoch);
+        let manifest = survey.latest.manifest.as_ref();
+        if manifest.is_some_and(|manifest| manifest.epoch >= claim.epoch) {
+            let epoch = claim.epoch;
+            return Err(Failure::Fenced(format!("epoch {epoch} was taken over before it began")).into());
+        }
         Ok(Self {
+            notices: evidence::notices(drive, &survey),
             bucket,
-            disk,
-            lock,
+            ground,
+            claimant,
             claim,
-            latest,
-            past,
-            notices,
+            survey,
             sizes: Sizes::default(),
         })
     }
@@ -83,13 +79,13 @@ impl Opening {
 
     /// Returns the newest manifest that is whole; none in a drive that never folded.
     pub fn manifest(&self) -> Option<&Manifest> {
-        self.latest.manifest.as_ref()
+        self.survey.latest.manifest.as_ref()
     }
 
     /// Returns the newer manifests that are damaged, each named. If the journal does not reach back behind
     /// them, `replay` fails.
     pub fn damaged_manifests(&self) -> &[Failure] {
-        &self.latest.damaged
+        &self.survey.latest.damaged
     }
 
     /// Returns what else is missing or damaged and stops nothing, each named.
@@ -97,36 +93,81 @@ impl Opening {
         &self.notices
     }
 
-    /// Hands over every record since the manifest in order, seals the epochs before, and gives the journal.
+    /// Hands over every record since the manifest in order, seals the epochs before, and gives the journal. What was handed
+    /// over counts for nothing when this fails.
     pub fn replay(mut self, apply: Apply<'_>) -> Result<Arc<Journal>, Failure> {
-        let first = self.manifest().map_or(Epoch(1), |manifest| manifest.epoch);
-        let mut at = self.from();
-        let mut kept = Vec::new();
-        for past in self.past.iter().filter(|past| past.epoch >= first) {
-            let drained = self.drain(past, at, apply);
-            at = drained.map_err(|failure| hinted(self.latest.blamed(failure)))?;
-        }
-        self.check_damaged(at.seq)?;
-        for past in std::mem::take(&mut self.past) {
-            for key in past.found.unused {
-                self.disk.remove(&key)?;
+        let mut from = self.from();
+        let mut by_itself = true;
+        for past in &self.survey.past {
+            if past.epoch >= self.survey.first_epoch() {
+                let drained = self.drain(past, from, apply);
+                let drained = drained.map_err(|failure| self.explained(failure))?;
+                from = Start {
+                    at: drained.end,
+                    number: 0,
+                };
+                by_itself = drained.by_itself;
             }
-            kept.extend(past.found.segments);
         }
-        Ok(Arc::new(Journal::new(self, Beginning { at, segments: kept })))
+        self.check_damaged(from.at.seq)?;
+        let outwaited = by_itself || self.ground.is_locked();
+        let sealed_since = (!outwaited).then(|| self.claimant.means.clock.elapsed());
+        let begun = Begun {
+            bucket: self.bucket.clone(),
+            claim: self.claim.clone(),
+            means: self.claimant.means,
+            sizes: self.sizes,
+            at: from.at,
+            past: std::mem::take(&mut self.survey.past),
+        };
+        let (tier, lock) = self.ground.begin(begun)?;
+        let beginning = Beginning {
+            claim: self.claim,
+            at: from.at,
+            manifests: self.survey.latest.whole_seqs(),
+            sealed_since,
+        };
+        Ok(Arc::new(Journal::new(self.bucket, tier, beginning, lock)))
     }
 
     /// Returns the place from which records are replayed.
-    fn from(&self) -> Position {
-        let beginning = || Position::beginning(&self.claim.drive);
-        self.manifest().map_or_else(beginning, |manifest| manifest.at)
+    fn from(&self) -> Start {
+        match self.manifest() {
+            Some(manifest) => Start {
+                at: manifest.at,
+                number: manifest.segment,
+            },
+            None => Start {
+                at: Position::beginning(&self.claim.drive),
+                number: 0,
+            },
+        }
     }
 
     /// Reads what is left of an epoch, and seals it.
-    fn drain(&self, past: &Past, from: Position, apply: Apply<'_>) -> Result<Position, Failure> {
-        let segments = &past.found.segments;
-        let end = replay::read_epoch(&*self.disk, past.epoch, segments, from, past.seal.as_ref(), apply)?;
-        if past.seal.is_none() && past.damaged_seal.is_none() {
+    fn drain(&self, past: &Past, from: Start, apply: Apply<'_>) -> Result<Drained, Failure> {
+        match past.tier {
+            Tier::Folder => self.drain_files(past, from.at, apply),
+            Tier::Bucket => {
+                let names = Names {
+                    bucket: &*self.bucket,
+                    drive: &self.claim.drive,
+                    epoch: past.epoch,
+                };
+                let how = (self.claim.epoch, self.claimant.means.reads_at_once);
+                let seal = names.drain(from, how, apply)?;
+                Ok(Drained {
+                    end: seal.end,
+                    by_itself: seal.by == past.epoch,
+                })
+            }
+        }
+    }
+
+    fn drain_files(&self, past: &Past, from: Position, apply: Apply<'_>) -> Result<Drained, Failure> {
+        let (segments, sealed) = (&past.found.segments, past.seal.as_ref());
+        let end = read::read_epoch(&*self.bucket, past.epoch, segments, from, sealed, apply)?;
+        if sealed.is_none() && past.damaged_seal.is_none() {
             let seal = Seal {
                 drive: self.claim.drive.clone(),
                 epoch: past.epoch,
@@ -135,25 +176,39 @@ impl Opening {
             };
             seal::put(&*self.bucket, &seal)?;
         }
-        Ok(end)
+        Ok(Drained {
+            end,
+            by_itself: sealed.is_some_and(|seal| seal.by == past.epoch),
+        })
     }
 
     /// A damaged manifest is made up for only by records that reach as far as it did.
     fn check_damaged(&self, end: Seq) -> Result<(), Failure> {
-        let newest = self.latest.seqs.last().copied();
-        match self.latest.damaged.first() {
+        let newest = self.survey.latest.seqs.last().copied();
+        match self.survey.latest.damaged.first() {
             Some(damaged) if newest.is_some_and(|newest| newest > end) => Err(damaged.clone()),
             _ => Ok(()),
         }
     }
-}
 
-/// Says what to do about damage that keeps the journal from being read.
-fn hinted(failure: Failure) -> Failure {
-    let Failure::Corrupt(why) = failure else {
-        return failure;
-    };
-    Failure::Corrupt(format!(
-        "{why}; the drive cannot be opened without what was accepted there: restore that object from a copy of the bucket"
-    ))
+    /// Says what to do about what keeps the journal from being read.
+    fn explained(&self, failure: Failure) -> Failure {
+        let Failure::Corrupt(why) = self.survey.latest.blamed(failure.clone()) else {
+            return failure;
+        };
+        let read = self.survey.latest.seqs.last();
+        let was_folded = || {
+            let latest = manifest::latest(&*self.bucket, &self.claim.drive);
+            latest.is_ok_and(|latest| latest.seqs.last() > read)
+        };
+        // What was folded meanwhile may also have been deleted.
+        if !self.ground.is_locked() && was_folded() {
+            return Failure::DidNotHappen(format!(
+                "{why}; the owner before has folded the drive meanwhile: open it again"
+            ));
+        }
+        Failure::Corrupt(format!(
+            "{why}; the drive cannot be opened without what was accepted there: restore that object from a copy of the bucket"
+        ))
+    }
 }

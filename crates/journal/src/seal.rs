@@ -8,7 +8,7 @@ use tenure_model::{DriveName, Epoch, Failure, Seq};
 use tenure_store::key::number_text;
 use tenure_store::{Bucket, Key};
 
-const KIND: Kind = Kind {
+pub(crate) const KIND: Kind = Kind {
     magic: b"TNSEAL_1",
     version: 1,
     what: "seal",

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tenure_core::Tree;
 use tenure_core::tree::Pages;
-use tenure_journal::{Journal, Manifest, Position, Tier};
+use tenure_journal::{Journal, Position};
 use tenure_model::codec::{Codec, Malformed, Reader, malformed, put_varint};
 use tenure_model::{Address, Failure, PackNumber, Seq};
 use tenure_store::pack::PackName;
@@ -37,14 +37,8 @@ impl Inner {
         let folded = self.fold_lines(&snapshot.state)?;
         self.filling.seal_chunks()?;
         let (root, packs) = self.fold_rows(&mut snapshot.state, &folded)?;
-        snapshot.journal.publish(&Manifest {
-            drive: self.name.clone(),
-            epoch: self.epoch,
-            at,
-            tier: Tier::Folder,
-            root: Some(root),
-            state: RowPacks(packs).written(),
-        })?;
+        let journal = &snapshot.journal;
+        journal.publish(&journal.manifest(at, Some(root), RowPacks(packs).written()))?;
         *last = Some(snapshot.seq);
         self.unfolded.fetch_sub(snapshot.bytes, Ordering::Relaxed);
         self.with(|live| {

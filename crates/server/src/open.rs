@@ -14,7 +14,7 @@ use crate::work::Work;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use tenure_journal::Opening;
+use tenure_journal::{Claimant, Means, Opening};
 use tenure_model::{BranchName, DriveName, Failure, Refusal, record::Record::DriveCreated};
 use tenure_store::pack::Packs;
 use tenure_store::{Bucket, OpenError};
@@ -87,7 +87,12 @@ fn take_over(bucket: Arc<dyn Bucket>, name: &DriveName, options: Options) -> Res
         pid: options.pid,
         socket: options.socket.clone(),
     };
-    let opening = Opening::begin(bucket.clone(), name, &who.to_string(), options.nonce).map_err(refused)?;
+    let nonce = options.nonce;
+    let claimant = Claimant {
+        who: who.to_string(),
+        means: Means::new(options.clock.clone(), Arc::new(move || nonce)),
+    };
+    let opening = Opening::begin(bucket.clone(), name, claimant).map_err(refused)?;
     let opening = opening.with_sizes(options.journal_sizes);
     let (epoch, health) = (opening.claim().epoch, Arc::new(Health::default()));
     let packs = Packs::with_sizes(bucket.clone(), name.clone(), options.pack_sizes);

@@ -1,25 +1,22 @@
 //! The order of records: accepted at once, durable later.
 //!
-//! Whoever commits takes everything that waits and writes it as one group. That is the journal's thread, or the
+//! Whoever commits takes everything that waits and sends it as one group. That is the journal's thread, or the
 //! thread of a caller that needs to wait anyway: then no other thread has to be woken for it.
-//! Invariant: callbacks run in the order of the records, each once; nothing behind a failed write is durable before that
+//! Invariant: callbacks run in the order of the records, each once; nothing behind a failed write is told before that
 //! was made again.
 
-use super::commit::Writer;
-use super::{Done, publish};
+use super::queue::{Queue, Waiting, closed};
+use super::{Beginning, Done, publish};
 use crate::chain::Position;
 use crate::epoch::Claim;
 use crate::manifest::Manifest;
-use crate::open::{Beginning, Opening};
-use crate::replay::Segment;
-use crate::room::{Preparer, Room, Sizes, planned_len};
-use crate::seal::{self, Seal};
+use crate::tier::{Keeping, Reserve};
 use parking_lot::{Condvar, Mutex};
-use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 use tenure_model::limits::MESSAGE_LEN_MAX;
-use tenure_model::{Epoch, Failure, Seq};
-use tenure_store::{Bucket, Disk, Lock, Signal};
+use tenure_model::{Address, Epoch, Failure, Seq};
+use tenure_store::{Bucket, Signal};
 
 /// Bytes in one record: a batch arrives in one message.
 pub const RECORD_LEN_MAX: usize = MESSAGE_LEN_MAX;
@@ -28,104 +25,34 @@ pub const RECORD_LEN_MAX: usize = MESSAGE_LEN_MAX;
 pub struct Order {
     pub(super) claim: Claim,
     pub(super) bucket: Arc<dyn Bucket>,
-    pub(super) disk: Arc<dyn Disk>,
-    sizes: Sizes,
+    pub(super) tier: Box<dyn Keeping>,
     /// Where this epoch began.
     pub(super) began: Position,
+    sealed_since: Option<Duration>,
     pub(super) queue: Mutex<Queue>,
     /// Told when something became durable, or when a committer stepped back.
     pub(super) progress: Condvar,
-    /// Held by whoever commits.
-    pub(super) writer: Mutex<Writer>,
-    preparer: Mutex<Preparer>,
-    pub(super) kept: Mutex<Kept>,
-    pub(super) commit_signal: Signal,
-    pub(super) prepare_signal: Signal,
-}
-
-/// What is accepted, and how far it is durable.
-pub(super) struct Queue {
-    pub(super) waiting: VecDeque<Waiting>,
-    pub(super) last: Seq,
-    pub(super) durable: Position,
-    pub(super) committing: bool,
-    /// Why nothing succeeds any more.
-    pub(super) stopped: Option<Failure>,
-    /// Why the last write failed, if it did: what waits is tried again when somebody commits.
-    pub(super) failed: Option<Failure>,
-    /// Writes that have failed so far.
-    pub(super) failures: u64,
-    /// Set when nothing more is accepted.
-    closed: bool,
-    pub(super) room: Room,
-}
-
-pub(super) struct Waiting {
-    pub(super) record: Vec<u8>,
-    pub(super) done: Done,
-}
-
-/// What the drive still has of earlier times, until a fold makes it unnecessary.
-pub(super) struct Kept {
-    /// Every segment but the one in use and those after it, in order.
-    pub(super) segments: Vec<Segment>,
+    /// Held by whoever makes a group of what waits.
+    pub(super) forming: Mutex<()>,
     /// Every manifest but damaged ones, in order.
-    pub(super) manifests: Vec<Seq>,
-}
-
-/// Who may use the last of the room.
-#[derive(Clone, Copy)]
-enum Reserve {
-    Leave,
-    Use,
+    pub(super) manifests: Mutex<Vec<Seq>>,
+    pub(super) commit_signal: Signal,
 }
 
 impl Order {
-    /// Begins where the epochs before ended; also returns the drive's lock.
-    pub(super) fn new(opening: Opening, beginning: Beginning) -> (Self, Lock) {
-        let Opening {
+    pub(super) fn new(bucket: Arc<dyn Bucket>, tier: Box<dyn Keeping>, beginning: Beginning) -> Self {
+        Self {
+            claim: beginning.claim,
             bucket,
-            disk,
-            lock,
-            claim,
-            latest,
-            sizes,
-            ..
-        } = opening;
-        let at = beginning.at;
-        let order = Self {
-            began: at,
-            queue: Mutex::new(Queue {
-                waiting: VecDeque::new(),
-                last: at.seq,
-                durable: at,
-                committing: false,
-                stopped: None,
-                failed: None,
-                failures: 0,
-                closed: false,
-                room: Room::default(),
-            }),
+            tier,
+            began: beginning.at,
+            sealed_since: beginning.sealed_since,
+            queue: Mutex::new(Queue::new(beginning.at)),
             progress: Condvar::new(),
-            writer: Mutex::new(Writer::new(at)),
-            preparer: Mutex::new(Preparer::new(
-                disk.clone(),
-                claim.drive.clone(),
-                claim.epoch,
-                sizes,
-            )),
-            kept: Mutex::new(Kept {
-                segments: beginning.segments,
-                manifests: latest.whole_seqs(),
-            }),
+            forming: Mutex::default(),
+            manifests: Mutex::new(beginning.manifests),
             commit_signal: Signal::default(),
-            prepare_signal: Signal::default(),
-            claim,
-            bucket,
-            disk,
-            sizes,
-        };
-        (order, lock)
+        }
     }
 
     /// Returns the owner's epoch.
@@ -136,6 +63,18 @@ impl Order {
     /// Returns where this epoch began: behind the last record of the one before.
     pub fn began(&self) -> Position {
         self.began
+    }
+
+    /// Returns since when, by the owner's clock, no owner before this one can prove itself any more. Until its time is over from
+    /// then on, it may still answer; this one answers nothing before. None when there is nobody to be waited for.
+    pub fn sealed_since(&self) -> Option<Duration> {
+        self.sealed_since
+    }
+
+    /// Returns how long ago, by the owner's clock, it was certain that this epoch went on: when the last record was sent that
+    /// is durable, or the last look that was good. Zero where a lock keeps others away.
+    pub fn proof_age(&self) -> Duration {
+        self.tier.proof_age()
     }
 
     /// Puts a record in order without waking a committer: `commit_through` or the next `append` commits it.
@@ -171,16 +110,12 @@ impl Order {
 
     /// Makes sure that a record of so many bytes has room; `Failure::NoSpace` when it has not.
     pub fn reserve(&self, bytes: usize) -> Result<(), Failure> {
-        let planned = planned_len(bytes);
         loop {
-            let left = {
-                let queue = self.queue.lock();
-                if queue.room.fits(planned, self.sizes.reserve) {
-                    return Ok(());
-                }
-                queue.room.left()
+            let Err(lack) = self.tier.has_room(bytes) else {
+                return Ok(());
             };
-            self.prepare_more(planned, left)?;
+            self.queue.lock().check_open()?;
+            self.tier.make_room(bytes, lack)?;
         }
     }
 
@@ -199,6 +134,19 @@ impl Order {
         self.queue.lock().last
     }
 
+    /// Draws up the manifest of the state at a place in the order.
+    pub fn manifest(&self, at: Position, root: Option<Address>, state: Vec<u8>) -> Manifest {
+        Manifest {
+            drive: self.claim.drive.clone(),
+            epoch: self.claim.epoch,
+            at,
+            tier: self.tier.kind(),
+            segment: self.tier.segment_of(at.seq),
+            root,
+            state,
+        }
+    }
+
     /// Makes a manifest durable, then deletes the segments and manifests that no recovery needs any more.
     ///
     /// It must be of this epoch, at or behind where that began, and not beyond what is durable.
@@ -207,30 +155,20 @@ impl Order {
     }
 
     /// Makes everything durable that was accepted, accepts nothing more, and seals the epoch: the next owner need not
-    /// look for its end. An epoch of which a write failed is left for the next owner to seal.
+    /// look for its end, nor wait for anything. An epoch of which a write failed is left for the next owner to seal.
+    ///
+    /// Whoever calls this answers nothing any more. On the bucket tier an owner that still waits for the one before drops the
+    /// journal instead, so that the next one waits.
     pub fn close(&self) -> Result<Position, Failure> {
         let last = {
             let mut queue = self.queue.lock();
-            queue.closed = true;
+            queue.close();
             queue.last
         };
         self.commit_through(last)?;
         let end = self.durable();
-        let seal = Seal {
-            drive: self.claim.drive.clone(),
-            epoch: self.claim.epoch,
-            end,
-            by: self.claim.epoch,
-        };
-        seal::put(&*self.bucket, &seal)?;
-        let _preparing = self.preparer.lock();
-        loop {
-            let unused = self.queue.lock().room.advance();
-            match unused {
-                Some(unused) => self.disk.remove(&unused.key)?,
-                None => return Ok(end),
-            }
-        }
+        self.tier.seal(end)?;
+        Ok(end)
     }
 
     fn accept_and_wake(&self, record: Vec<u8>, done: Done, reserve: Reserve) -> Result<Seq, Failure> {
@@ -250,37 +188,15 @@ impl Order {
                 record.len()
             )));
         }
-        let planned = planned_len(record.len());
-        let reserve = match reserve {
-            Reserve::Leave => self.sizes.reserve,
-            Reserve::Use => 0,
-        };
         loop {
             let mut queue = self.queue.lock();
             queue.check_open()?;
-            if queue.room.take(planned, reserve) {
-                queue.last = queue.last.next();
-                queue.waiting.push_back(Waiting { record, done });
-                if queue.room.is_low() {
-                    self.prepare_signal.raise();
-                }
-                return Ok((queue.last, queue.committing));
-            }
-            let left = queue.room.left();
+            let Err(lack) = self.tier.take_room(record.len(), reserve) else {
+                let seq = queue.push(Waiting { record, done });
+                return Ok((seq, queue.committers > 0));
+            };
             drop(queue);
-            self.prepare_more(planned, left)?;
-        }
-    }
-
-    /// Makes a segment before it is needed.
-    pub(super) fn prepare_ahead(&self) {
-        let (low, left) = {
-            let queue = self.queue.lock();
-            (queue.room.is_low(), queue.room.left())
-        };
-        if low {
-            // A full disk is what the next append hears of that finds no room.
-            let _ = self.prepare_more(0, left);
+            self.tier.make_room(record.len(), lack)?;
         }
     }
 
@@ -288,48 +204,20 @@ impl Order {
     pub(super) fn abandon(&self) {
         let waiting = {
             let mut queue = self.queue.lock();
-            queue.closed = true;
-            std::mem::take(&mut queue.waiting)
+            queue.close();
+            queue.take_untold()
         };
         self.commit_signal.end();
-        self.prepare_signal.end();
+        {
+            // Under the lock, so that nobody begins to wait who has not heard of it.
+            let _queue = self.queue.lock();
+            self.progress.notify_all();
+        }
+        if let Some(signal) = self.tier.ahead_signal() {
+            signal.end();
+        }
         for waiting in waiting {
             (waiting.done)(Err(closed()));
         }
     }
-
-    /// Makes another segment, unless somebody else did so since `left` bytes were left.
-    fn prepare_more(&self, planned: u64, left: u64) -> Result<(), Failure> {
-        let mut preparer = self.preparer.lock();
-        {
-            let queue = self.queue.lock();
-            queue.check_open()?;
-            if queue.room.left() > left {
-                return Ok(());
-            }
-        }
-        let prepared = preparer.prepare(planned)?;
-        self.queue.lock().room.add(prepared);
-        Ok(())
-    }
-}
-
-impl Queue {
-    /// Plans anew where what waits will lie, when so much is left in the segment in use, of how much.
-    pub(super) fn plan(&mut self, free: u64, whole: u64) {
-        let Self { waiting, room, .. } = self;
-        room.plan(free, whole, waiting.iter().map(|waiting| waiting.record.len()));
-    }
-
-    fn check_open(&self) -> Result<(), Failure> {
-        match &self.stopped {
-            Some(failure) => Err(failure.clone()),
-            None if self.closed => Err(closed()),
-            None => Ok(()),
-        }
-    }
-}
-
-fn closed() -> Failure {
-    Failure::DidNotHappen("the journal was closed".to_owned())
 }

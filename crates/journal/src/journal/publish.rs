@@ -2,9 +2,8 @@
 //!
 //! Invariant: from each of the two newest manifests every later record can be read, so that one of them may be damaged.
 
-use super::order::{Kept, Order};
+use super::order::Order;
 use crate::manifest::{self, Manifest};
-use crate::mark::Mark;
 use tenure_model::{Failure, Seq};
 
 /// Manifests that are kept: the newest, and one for when that is damaged.
@@ -13,8 +12,7 @@ const MANIFESTS_KEPT: usize = 2;
 pub(super) fn publish(order: &Order, manifest: &Manifest) -> Result<(), Failure> {
     check(order, manifest)?;
     manifest::put(&*order.bucket, manifest)?;
-    let unneeded = unneeded(order, manifest.at.seq);
-    if let Err(failure) = delete(order, unneeded) {
+    if let Err(failure) = delete_unneeded(order, manifest.at.seq) {
         // The manifest is durable; what could not be deleted is tried again after the next one.
         tracing::warn!(%failure, "old parts of the journal could not be deleted");
     }
@@ -37,58 +35,33 @@ fn check(order: &Order, manifest: &Manifest) -> Result<(), Failure> {
     )))
 }
 
-/// Takes out of what is kept all that no recovery needs once the manifest at `seq` is there.
-fn unneeded(order: &Order, seq: Seq) -> Kept {
-    let in_use = order.writer.lock().segment_in_use();
-    let end = in_use.unwrap_or(order.began.seq.next());
-    let mut kept = order.kept.lock();
-    if kept.manifests.last() != Some(&seq) {
-        kept.manifests.push(seq);
-    }
-    let old = kept.manifests.len().saturating_sub(MANIFESTS_KEPT);
-    let manifests = kept.manifests.drain(..old).collect();
-    let reached = match kept.manifests[..] {
-        [oldest, _] => oldest.next(),
-        _ => Seq(0),
-    };
-    // The next segment tells where one ends.
-    let firsts = kept
-        .segments
-        .iter()
-        .skip(1)
-        .map(|segment| segment.first)
-        .chain([end]);
-    let old = firsts
-        .take_while(|next| *next <= reached)
-        .count()
-        .min(kept.segments.len());
-    let segments = kept.segments.drain(..old).collect();
-    Kept { segments, manifests }
-}
-
-/// Deletes; what could not be deleted is kept again.
-fn delete(order: &Order, mut old: Kept) -> Result<(), Failure> {
-    let deleted = delete_each(order, &mut old);
-    let mut kept = order.kept.lock();
-    kept.segments.splice(..0, old.segments);
-    kept.manifests.splice(..0, old.manifests);
+/// Deletes what no recovery needs once the manifest at `seq` is there: records before manifests, since the oldest manifest
+/// tells the next owner how far back to look for them.
+fn delete_unneeded(order: &Order, seq: Seq) -> Result<(), Failure> {
+    let (reached, mut old) = unneeded(order, seq);
+    let deleted = order.tier.forget(reached).and_then(|()| {
+        while let Some(seq) = old.first() {
+            order.bucket.delete(&manifest::key(&order.claim.drive, *seq))?;
+            old.remove(0);
+        }
+        Ok(())
+    });
+    order.manifests.lock().splice(..0, old);
     deleted
 }
 
-/// Deletes marks before their segments, and segments before manifests: the oldest manifest tells the next owner how far back to look for them.
-fn delete_each(order: &Order, old: &mut Kept) -> Result<(), Failure> {
-    while let Some(segment) = old.segments.first() {
-        let mark = Mark {
-            epoch: segment.epoch,
-            first: segment.first,
-        };
-        mark.remove(&*order.disk, &order.claim.drive)?;
-        order.disk.remove(&segment.key)?;
-        old.segments.remove(0);
+/// Returns from which record on the journal is needed once the manifest at `seq` is there, and takes out of those that are
+/// kept the manifests that are not.
+fn unneeded(order: &Order, seq: Seq) -> (Seq, Vec<Seq>) {
+    let mut manifests = order.manifests.lock();
+    if manifests.last() != Some(&seq) {
+        manifests.push(seq);
     }
-    while let Some(seq) = old.manifests.first() {
-        order.bucket.delete(&manifest::key(&order.claim.drive, *seq))?;
-        old.manifests.remove(0);
-    }
-    Ok(())
+    let old = manifests.len().saturating_sub(MANIFESTS_KEPT);
+    let old = manifests.drain(..old).collect();
+    let reached = match manifests[..] {
+        [oldest, _] => oldest.next(),
+        _ => Seq(0),
+    };
+    (reached, old)
 }

@@ -1,4 +1,4 @@
-//! The journal's threads: one commits what waits, one makes segments before they are needed.
+//! The journal's threads: one commits what waits, one does what would hold up later records.
 
 use super::order::Order;
 use parking_lot::Mutex;
@@ -15,36 +15,28 @@ pub(super) struct Threads {
 
 impl Threads {
     pub(super) fn start(&self, order: &Arc<Order>) -> Result<(), Failure> {
-        order.prepare_signal.raise();
-        self.spawn(
-            "journal-commit",
-            order,
-            |order| &order.commit_signal,
-            Order::commit_waiting,
-        )?;
-        self.spawn(
-            "journal-prepare",
-            order,
-            |order| &order.prepare_signal,
-            Order::prepare_ahead,
-        )
+        self.spawn("journal-commit", order, |order| {
+            while order.commit_signal.wait() {
+                order.commit_waiting();
+                order.heal();
+            }
+        })?;
+        let Some(signal) = order.tier.ahead_signal() else {
+            return Ok(());
+        };
+        signal.raise();
+        self.spawn("journal-ahead", order, |order| {
+            while order.tier.ahead_signal().is_some_and(Signal::wait) {
+                order.tier.work_ahead();
+            }
+        })
     }
 
-    /// Starts a thread that does its work at each signal, until the signal's end.
-    fn spawn(
-        &self,
-        name: &str,
-        order: &Arc<Order>,
-        signal: fn(&Order) -> &Signal,
-        work: fn(&Order),
-    ) -> Result<(), Failure> {
+    fn spawn(&self, name: &str, order: &Arc<Order>, run: fn(&Order)) -> Result<(), Failure> {
         let order = order.clone();
-        let run = move || {
-            while signal(&order).wait() {
-                work(&order);
-            }
-        };
-        let started = std::thread::Builder::new().name(name.to_owned()).spawn(run);
+        let started = std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || run(&order));
         let started =
             started.map_err(|error| Failure::DidNotHappen(format!("cannot start a thread: {error}")))?;
         self.started.lock().push(started);

@@ -1,6 +1,6 @@
 //! Records are durable in the order in which they were accepted, and one wait for the disk serves many.
 
-use crate::world::{append, drive, manifest, open, open_as, record, records};
+use crate::world::{On, TIERS, append, drive, manifest, open, open_as, record, records};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tenure_journal::{Position, Sizes};
@@ -14,18 +14,20 @@ fn memory() -> Arc<dyn Bucket> {
 
 #[test]
 fn what_was_appended_is_replayed_in_order_by_every_later_owner() {
-    let bucket = memory();
-    let (journal, replayed) = open(&bucket).unwrap();
-    assert_eq!((journal.epoch(), replayed), (Epoch(1), vec![]));
-    let end = append(&journal, 1, 40).unwrap();
-    assert_eq!((journal.durable(), journal.last()), (end, Seq(40)));
-    drop(journal);
-    for epoch in 2..5 {
+    for tier in TIERS {
+        let bucket = tier.new_bucket();
         let (journal, replayed) = open(&bucket).unwrap();
-        assert_eq!(journal.epoch(), Epoch(epoch));
-        assert_eq!(journal.began().seq, Seq(40 + (epoch - 2)));
-        assert_eq!(replayed, records(1, 40 + (epoch - 2)));
-        append(&journal, 39 + epoch, 39 + epoch).unwrap();
+        assert_eq!((journal.epoch(), replayed), (Epoch(1), vec![]));
+        let end = append(&journal, 1, 40).unwrap();
+        assert_eq!((journal.durable(), journal.last()), (end, Seq(40)));
+        drop(journal);
+        for epoch in 2..5 {
+            let (journal, replayed) = open(&bucket).unwrap();
+            assert_eq!(journal.epoch(), Epoch(epoch));
+            assert_eq!(journal.began().seq, Seq(40 + (epoch - 2)));
+            assert_eq!(replayed, records(1, 40 + (epoch - 2)));
+            append(&journal, 39 + epoch, 39 + epoch).unwrap();
+        }
     }
 }
 
@@ -67,27 +69,30 @@ fn the_chain_depends_on_every_record_and_its_place() {
 
 #[test]
 fn callbacks_run_in_order_with_each_records_place() {
-    let bucket = memory();
-    let (journal, _) = open(&bucket).unwrap();
-    let told = Arc::new(std::sync::Mutex::new(Vec::new()));
-    for number in 1..=60 {
-        let told = told.clone();
-        let done =
-            Box::new(move |outcome: Result<Position, Failure>| told.lock().unwrap().push(outcome.unwrap()));
-        assert_eq!(journal.enqueue(record(number), done), Ok(Seq(number)));
+    for tier in TIERS {
+        let bucket = tier.new_bucket();
+        let (journal, _) = open(&bucket).unwrap();
+        let told = Arc::new(std::sync::Mutex::new(Vec::new()));
+        for number in 1..=60 {
+            let told = told.clone();
+            let done = Box::new(move |outcome: Result<Position, Failure>| {
+                told.lock().unwrap().push(outcome.unwrap())
+            });
+            assert_eq!(journal.enqueue(record(number), done), Ok(Seq(number)));
+        }
+        assert_eq!(journal.durable().seq, Seq(0));
+        assert!(
+            told.lock().unwrap().is_empty(),
+            "nothing is told before it is durable"
+        );
+        journal.commit_waiting();
+        let told = told.lock().unwrap();
+        assert_eq!(
+            told.iter().map(|at| at.seq).collect::<Vec<_>>(),
+            (1..=60).map(Seq).collect::<Vec<_>>()
+        );
+        assert_eq!(told.last(), Some(&journal.durable()));
     }
-    assert_eq!(journal.durable().seq, Seq(0));
-    assert!(
-        told.lock().unwrap().is_empty(),
-        "nothing is told before it is durable"
-    );
-    journal.commit_waiting();
-    let told = told.lock().unwrap();
-    assert_eq!(
-        told.iter().map(|at| at.seq).collect::<Vec<_>>(),
-        (1..=60).map(Seq).collect::<Vec<_>>()
-    );
-    assert_eq!(told.last(), Some(&journal.durable()));
 }
 
 #[test]
@@ -125,18 +130,20 @@ fn one_record_costs_one_write_that_is_durable_when_it_returns() {
 
 #[test]
 fn an_idle_journal_asks_for_nothing() {
-    let bucket = memory();
-    let (journal, _) = open(&bucket).unwrap();
-    journal.start_threads().unwrap();
-    append(&journal, 1, 1).unwrap();
-    // With this room there is nothing left to prepare.
-    journal.reserve(39_000).unwrap();
-    let before = bucket.requests().counts();
-    for _ in 0..100 {
-        assert_eq!(journal.commit_through(Seq(1)), Ok(()));
-        journal.commit_waiting();
+    for tier in TIERS {
+        let bucket = tier.new_bucket();
+        let (journal, _) = open(&bucket).unwrap();
+        journal.start_threads().unwrap();
+        append(&journal, 1, 1).unwrap();
+        // With this room there is nothing left to prepare.
+        journal.reserve(39_000).unwrap();
+        let before = bucket.requests().counts();
+        for _ in 0..100 {
+            assert_eq!(journal.commit_through(Seq(1)), Ok(()));
+            journal.commit_waiting();
+        }
+        assert_eq!(bucket.requests().counts(), before);
     }
-    assert_eq!(bucket.requests().counts(), before);
 }
 
 #[test]
@@ -199,119 +206,141 @@ fn threads_that_append_at_once_are_all_durable_and_in_one_order() {
 
 #[test]
 fn the_journals_thread_commits_what_nobody_waits_for() {
-    let bucket = memory();
-    let (journal, _) = open(&bucket).unwrap();
-    journal.start_threads().unwrap();
-    for number in 1..=30 {
-        let (send, receive) = std::sync::mpsc::channel();
-        journal
-            .append(
-                record(number),
-                Box::new(move |outcome| send.send(outcome).unwrap()),
-            )
-            .unwrap();
-        assert_eq!(receive.recv().unwrap().unwrap().seq, Seq(number));
+    for tier in TIERS {
+        let bucket = tier.new_bucket();
+        let (journal, _) = open(&bucket).unwrap();
+        journal.start_threads().unwrap();
+        for number in 1..=30 {
+            let (send, receive) = std::sync::mpsc::channel();
+            journal
+                .append(
+                    record(number),
+                    Box::new(move |outcome| send.send(outcome).unwrap()),
+                )
+                .unwrap();
+            assert_eq!(receive.recv().unwrap().unwrap().seq, Seq(number));
+        }
     }
 }
 
 #[test]
 fn records_of_any_size_follow_each_other() {
-    let bucket = memory();
-    let (journal, _) = open(&bucket).unwrap();
-    let sizes = [
-        1, 4032, 4033, 8000, 100_000, 5, 40_000, 300_000, 7, 36_864, 36_800,
-    ];
-    let bytes: Vec<Vec<u8>> = sizes
-        .iter()
-        .zip(1..)
-        .map(|(size, fill)| vec![fill; *size])
-        .collect();
-    for record in &bytes {
-        journal
-            .enqueue(record.clone(), Box::new(|outcome| assert!(outcome.is_ok())))
-            .unwrap();
+    for tier in TIERS {
+        let bucket = tier.new_bucket();
+        let (journal, _) = open(&bucket).unwrap();
+        let sizes = [
+            1, 4032, 4033, 8000, 100_000, 5, 40_000, 300_000, 7, 36_864, 36_800,
+        ];
+        let bytes: Vec<Vec<u8>> = sizes
+            .iter()
+            .zip(1..)
+            .map(|(size, fill)| vec![fill; *size])
+            .collect();
+        for record in &bytes {
+            journal
+                .enqueue(record.clone(), Box::new(|outcome| assert!(outcome.is_ok())))
+                .unwrap();
+        }
+        journal.commit_waiting();
+        for record in &bytes {
+            journal.append_now(record.clone()).unwrap();
+        }
+        drop(journal);
+        let (_, replayed) = open(&bucket).unwrap();
+        let replayed: Vec<Vec<u8>> = replayed.into_iter().map(|(_, record)| record.0).collect();
+        assert_eq!(replayed, [bytes.clone(), bytes].concat());
     }
-    journal.commit_waiting();
-    for record in &bytes {
-        journal.append_now(record.clone()).unwrap();
-    }
-    drop(journal);
-    let (_, replayed) = open(&bucket).unwrap();
-    let replayed: Vec<Vec<u8>> = replayed.into_iter().map(|(_, record)| record.0).collect();
-    assert_eq!(replayed, [bytes.clone(), bytes].concat());
 }
 
 #[test]
 fn records_of_no_length_or_too_much_are_refused() {
-    let (journal, _) = open(&memory()).unwrap();
-    for len in [0, tenure_journal::journal::RECORD_LEN_MAX + 1] {
-        let refused = journal.append(vec![0; len], Box::new(|_| panic!("it was not accepted")));
-        assert!(matches!(refused, Err(Failure::DidNotHappen(_))));
+    for tier in TIERS {
+        let (journal, _) = open(&tier.new_bucket()).unwrap();
+        for len in [0, tenure_journal::journal::RECORD_LEN_MAX + 1] {
+            let refused = journal.append(vec![0; len], Box::new(|_| panic!("it was not accepted")));
+            assert!(matches!(refused, Err(Failure::DidNotHappen(_))));
+        }
+        assert_eq!(journal.last(), Seq(0));
     }
-    assert_eq!(journal.last(), Seq(0));
+}
+
+/// The faults after which a group of records is not known to be durable, each with whether it is there.
+fn failing(tier: On) -> Vec<(CallKind, Fault, bool)> {
+    let kind = match tier {
+        On::Files => CallKind::Write,
+        On::Objects => CallKind::Put,
+    };
+    let lost = [Fault::Refuse, Fault::NoSpace, Fault::LoseRequest];
+    let mut faults: Vec<_> = lost.map(|fault| (kind, fault, false)).to_vec();
+    // An object is read back when its reply is lost.
+    faults.extend((tier == On::Files).then_some((kind, Fault::LoseReply, true)));
+    faults
+}
+
+fn faulty(tier: On) -> (Arc<FaultyBucket>, Arc<dyn Bucket>) {
+    let bucket = Arc::new(FaultyBucket::new(tier.new_bucket(), Plan::none()));
+    (bucket.clone(), bucket)
 }
 
 #[test]
 fn a_write_that_failed_is_made_again_before_anything_behind_it() {
-    for fault in [
-        Fault::Refuse,
-        Fault::NoSpace,
-        Fault::LoseRequest,
-        Fault::LoseReply,
-    ] {
-        let bucket = Arc::new(FaultyBucket::new(memory(), Plan::none()));
-        let shared: Arc<dyn Bucket> = bucket.clone();
-        let (journal, _) = open(&shared).unwrap();
-        append(&journal, 1, 3).unwrap();
-        let told = Arc::new(std::sync::Mutex::new(Vec::new()));
-        let enqueue = |number: u64| {
-            let told = told.clone();
-            let done =
-                Box::new(move |place: Result<_, _>| told.lock().unwrap().push((number, place.is_ok())));
-            journal.enqueue(record(number), done).unwrap();
-        };
-        (4..=6).for_each(enqueue);
-        bucket.set_plan(Plan::none().on(CallKind::Write, "journal", fault));
-        assert!(journal.commit_through(Seq(6)).is_err());
-        assert_eq!((journal.durable().seq, told.lock().unwrap().len()), (Seq(3), 0));
-        enqueue(7);
-        assert!(
-            journal.commit_through(Seq(4)).is_err(),
-            "the fault is still there"
-        );
-        journal.commit_waiting();
-        assert!(!journal.has_stopped());
-        bucket.set_plan(Plan::none());
-        journal.commit_through(Seq(7)).unwrap();
-        assert_eq!(*told.lock().unwrap(), [4, 5, 6, 7].map(|number| (number, true)));
-        append(&journal, 8, 9).unwrap();
-        drop(journal);
-        let (_, replayed) = open(&shared).unwrap();
-        assert_eq!(replayed, records(1, 9), "{fault:?}");
+    for tier in TIERS {
+        for (kind, fault, _) in failing(tier) {
+            let (bucket, shared) = faulty(tier);
+            let (journal, _) = open(&shared).unwrap();
+            append(&journal, 1, 3).unwrap();
+            let told = Arc::new(std::sync::Mutex::new(Vec::new()));
+            let enqueue = |number: u64| {
+                let told = told.clone();
+                let done =
+                    Box::new(move |place: Result<_, _>| told.lock().unwrap().push((number, place.is_ok())));
+                journal.enqueue(record(number), done).unwrap();
+            };
+            (4..=6).for_each(enqueue);
+            bucket.set_plan(Plan::none().on(kind, "journal", fault));
+            assert!(journal.commit_through(Seq(6)).is_err());
+            assert_eq!((journal.durable().seq, told.lock().unwrap().len()), (Seq(3), 0));
+            enqueue(7);
+            assert!(
+                journal.commit_through(Seq(4)).is_err(),
+                "the fault is still there"
+            );
+            journal.commit_waiting();
+            assert!(!journal.has_stopped());
+            bucket.set_plan(Plan::none());
+            journal.commit_through(Seq(7)).unwrap();
+            assert_eq!(*told.lock().unwrap(), [4, 5, 6, 7].map(|number| (number, true)));
+            append(&journal, 8, 9).unwrap();
+            drop(journal);
+            let (_, replayed) = open(&shared).unwrap();
+            assert_eq!(replayed, records(1, 9), "{tier:?} {fault:?}");
+        }
     }
 }
 
 #[test]
 fn what_waits_for_a_failed_write_is_told_when_the_journal_ends_and_may_be_there() {
-    for (fault, there) in [(Fault::LoseRequest, 3), (Fault::LoseReply, 6)] {
-        let bucket = Arc::new(FaultyBucket::new(memory(), Plan::none()));
-        let shared: Arc<dyn Bucket> = bucket.clone();
-        let (journal, _) = open(&shared).unwrap();
-        append(&journal, 1, 3).unwrap();
-        let (send, outcomes) = std::sync::mpsc::channel();
-        for number in 4..=6 {
-            let send = send.clone();
-            let done = Box::new(move |outcome| send.send(outcome).unwrap());
-            journal.enqueue(record(number), done).unwrap();
+    for tier in TIERS {
+        for (kind, fault, is_there) in failing(tier) {
+            let (bucket, shared) = faulty(tier);
+            let (journal, _) = open(&shared).unwrap();
+            append(&journal, 1, 3).unwrap();
+            let (send, outcomes) = std::sync::mpsc::channel();
+            for number in 4..=6 {
+                let send = send.clone();
+                let done = Box::new(move |outcome| send.send(outcome).unwrap());
+                journal.enqueue(record(number), done).unwrap();
+            }
+            bucket.set_plan(Plan::none().on(kind, "journal", fault));
+            assert!(journal.commit_through(Seq(6)).is_err());
+            bucket.set_plan(Plan::none());
+            drop((journal, send));
+            assert_eq!(outcomes.iter().filter(Result::is_err).count(), 3);
+            let end = if is_there { 6 } else { 3 };
+            let (journal, replayed) = open(&shared).unwrap();
+            assert_eq!(replayed, records(1, end), "{tier:?} {fault:?}");
+            append(&journal, end + 1, end + 2).unwrap();
         }
-        bucket.set_plan(Plan::none().on(CallKind::Write, "journal", fault));
-        assert!(journal.commit_through(Seq(6)).is_err());
-        bucket.set_plan(Plan::none());
-        drop((journal, send));
-        assert_eq!(outcomes.iter().filter(Result::is_err).count(), 3);
-        let (journal, replayed) = open(&shared).unwrap();
-        assert_eq!(replayed, records(1, there), "{fault:?}");
-        append(&journal, there + 1, there + 2).unwrap();
     }
 }
 
@@ -341,24 +370,28 @@ fn a_segment_that_cannot_be_taken_into_use_is_tried_again() {
 
 #[test]
 fn what_waits_when_the_journal_is_closed_is_told_so() {
-    let (journal, _) = open(&memory()).unwrap();
-    let (send, receive) = std::sync::mpsc::channel();
-    journal
-        .enqueue(record(1), Box::new(move |outcome| send.send(outcome).unwrap()))
-        .unwrap();
-    drop(journal);
-    assert!(matches!(receive.recv().unwrap(), Err(Failure::DidNotHappen(_))));
+    for tier in TIERS {
+        let (journal, _) = open(&tier.new_bucket()).unwrap();
+        let (send, receive) = std::sync::mpsc::channel();
+        journal
+            .enqueue(record(1), Box::new(move |outcome| send.send(outcome).unwrap()))
+            .unwrap();
+        drop(journal);
+        assert!(matches!(receive.recv().unwrap(), Err(Failure::DidNotHappen(_))));
+    }
 }
 
 #[test]
 fn a_callback_may_append() {
-    let bucket = memory();
-    let (journal, _) = open(&bucket).unwrap();
-    let again = journal.clone();
-    let done = Box::new(move |_| assert_eq!(again.enqueue(record(2), Box::new(|_| ())), Ok(Seq(2))));
-    journal.enqueue(record(1), done).unwrap();
-    journal.commit_waiting();
-    assert_eq!(journal.durable().seq, Seq(2));
+    for tier in TIERS {
+        let bucket = tier.new_bucket();
+        let (journal, _) = open(&bucket).unwrap();
+        let again = journal.clone();
+        let done = Box::new(move |_| assert_eq!(again.enqueue(record(2), Box::new(|_| ())), Ok(Seq(2))));
+        journal.enqueue(record(1), done).unwrap();
+        journal.commit_waiting();
+        assert_eq!(journal.durable().seq, Seq(2));
+    }
 }
 
 #[test]
@@ -397,35 +430,44 @@ fn a_journal_that_was_closed_is_opened_without_reading_it() {
 
 #[test]
 fn closing_a_journal_of_which_a_write_failed_seals_nothing() {
-    let bucket = Arc::new(FaultyBucket::new(memory(), Plan::none()));
-    let shared: Arc<dyn Bucket> = bucket.clone();
-    let (journal, _) = open(&shared).unwrap();
-    append(&journal, 1, 2).unwrap();
-    journal
-        .enqueue(record(3), Box::new(|outcome| assert!(outcome.is_err())))
-        .unwrap();
-    bucket.set_plan(Plan::none().on(CallKind::Write, "journal", Fault::LoseReply));
-    assert!(journal.close().is_err());
-    bucket.set_plan(Plan::none());
-    assert_eq!(tenure_journal::seal::read(&*shared, &drive(), Epoch(1)), Ok(None));
-    drop(journal);
-    let (_, replayed) = open(&shared).unwrap();
-    assert_eq!(replayed, records(1, 3));
+    for tier in TIERS {
+        for (kind, fault, is_there) in failing(tier) {
+            let (bucket, shared) = faulty(tier);
+            let (journal, _) = open(&shared).unwrap();
+            append(&journal, 1, 2).unwrap();
+            journal
+                .enqueue(record(3), Box::new(|outcome| assert!(outcome.is_err())))
+                .unwrap();
+            bucket.set_plan(Plan::none().on(kind, "journal", fault));
+            assert!(journal.close().is_err());
+            bucket.set_plan(Plan::none());
+            drop(journal);
+            let (journal, replayed) = open(&shared).unwrap();
+            assert_eq!(replayed, records(1, if is_there { 3 } else { 2 }));
+            assert_eq!(
+                journal.sealed_since().is_some(),
+                tier == On::Objects,
+                "its own owner has not sealed it"
+            );
+        }
+    }
 }
 
 #[test]
 fn a_callback_that_panics_leaves_a_journal_that_has_stopped() {
-    let bucket = memory();
-    let (journal, _) = open(&bucket).unwrap();
-    append(&journal, 1, 1).unwrap();
-    journal
-        .enqueue(record(2), Box::new(|_| panic!("a bug of the caller")))
-        .unwrap();
-    let committed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| journal.commit_waiting()));
-    assert!(committed.is_err());
-    assert!(journal.append_now(record(3)).is_err());
-    assert!(journal.commit_through(Seq(2)).is_err(), "nobody waits for ever");
-    drop(journal);
-    let (_, replayed) = open(&bucket).unwrap();
-    assert_eq!(replayed, records(1, 2));
+    for tier in TIERS {
+        let bucket = tier.new_bucket();
+        let (journal, _) = open(&bucket).unwrap();
+        append(&journal, 1, 1).unwrap();
+        journal
+            .enqueue(record(2), Box::new(|_| panic!("a bug of the caller")))
+            .unwrap();
+        let committed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| journal.commit_waiting()));
+        assert!(committed.is_err());
+        assert!(journal.append_now(record(3)).is_err());
+        assert!(journal.commit_through(Seq(2)).is_err(), "nobody waits for ever");
+        drop(journal);
+        let (_, replayed) = open(&bucket).unwrap();
+        assert_eq!(replayed, records(1, 2));
+    }
 }

@@ -1,6 +1,6 @@
 //! One owner at a time, whatever the bucket answers.
 
-use crate::world::{Bytes, append, drive, open, record, records};
+use crate::world::{Bytes, append, claimant, drive, open, record, records};
 use std::sync::Arc;
 use tenure_journal::{Claim, Opening, epoch, seal};
 use tenure_model::{Epoch, Failure, Refusal, Seq};
@@ -17,8 +17,8 @@ fn a_second_owner_is_refused_with_the_first_ones_words() {
     let memory: Arc<dyn Bucket> = Arc::new(MemoryBucket::new());
     for [first, second] in [folders, [memory.clone(), memory]] {
         let by = "agent a on host h, process 12, /run/tenure/a.sock".to_owned();
-        let opening = Opening::begin(first, &drive(), &by, [1; 16]).unwrap();
-        let refused = Opening::begin(second.clone(), &drive(), "b", [2; 16]).err();
+        let opening = Opening::begin(first, &drive(), claimant(&by)).unwrap();
+        let refused = Opening::begin(second.clone(), &drive(), claimant("b")).err();
         assert_eq!(refused, Some(OpenError::Refused(Refusal::Held { by })));
         assert_eq!(
             epoch::newest(&*second, &drive()),
@@ -26,7 +26,7 @@ fn a_second_owner_is_refused_with_the_first_ones_words() {
             "who is refused claims nothing"
         );
         drop(opening);
-        assert!(Opening::begin(second, &drive(), "b", [2; 16]).is_ok());
+        assert!(Opening::begin(second, &drive(), claimant("b")).is_ok());
     }
 }
 
@@ -34,7 +34,10 @@ fn a_second_owner_is_refused_with_the_first_ones_words() {
 fn each_claim_follows_on_the_one_before() {
     let bucket = MemoryBucket::new();
     for number in 1..=12 {
-        let claim = epoch::claim(&bucket, &drive(), &format!("owner {number}"), [number as u8; 16]).unwrap();
+        let claim = epoch::claim(&bucket, &drive(), &format!("owner {number}"), &|| {
+            [number as u8; 16]
+        })
+        .unwrap();
         assert_eq!((claim.epoch, claim.previous), (Epoch(number), Epoch(number - 1)));
         assert_eq!(epoch::read(&bucket, &drive(), claim.epoch), Ok(Some(claim)));
     }
@@ -50,12 +53,9 @@ fn of_many_claimants_at_once_each_epoch_has_one() {
                 let bucket = &bucket;
                 threads.spawn(move || {
                     let claim = |round| {
-                        epoch::claim(
-                            bucket,
-                            &drive(),
-                            &format!("{claimant}"),
-                            [claimant * 20 + round; 16],
-                        )
+                        epoch::claim(bucket, &drive(), &format!("{claimant}"), &|| {
+                            [claimant * 20 + round; 16]
+                        })
                     };
                     (0..20u8)
                         .filter_map(|round| claim(round).ok())
@@ -83,7 +83,7 @@ fn a_claim_whose_outcome_is_unknown_is_read_back() {
     for fault in [Fault::LoseReply, Fault::ClaimExists, Fault::LoseRequest] {
         let memory = MemoryBucket::new();
         let bucket = FaultyBucket::new(Arc::new(memory.clone()), Plan::none().at(1, fault));
-        let claim = epoch::claim(&bucket, &drive(), "a", [1; 16]).unwrap();
+        let claim = epoch::claim(&bucket, &drive(), "a", &|| [1; 16]).unwrap();
         assert_eq!(
             epoch::read(&memory, &drive(), Epoch(1)),
             Ok(Some(claim)),
@@ -94,7 +94,7 @@ fn a_claim_whose_outcome_is_unknown_is_read_back() {
         Arc::new(MemoryBucket::new()),
         Plan::none().on(CallKind::Put, "epochs", Fault::LoseRequest),
     );
-    let failed = epoch::claim(&lost, &drive(), "a", [1; 16]);
+    let failed = epoch::claim(&lost, &drive(), "a", &|| [1; 16]);
     assert!(matches!(failed, Err(OpenError::Failed(Failure::Unknown(_)))));
 }
 
@@ -106,12 +106,12 @@ fn a_twin_that_claims_with_another_nonce_is_not_mistaken_for_oneself() {
         let twin = memory.clone();
         let on_call = Box::new(move |call: &tenure_store::faulty::Call| {
             if call.number == 1 {
-                epoch::claim(&twin, &drive(), "a", [2; 16]).unwrap();
+                epoch::claim(&twin, &drive(), "a", &|| [2; 16]).unwrap();
             }
         });
         let plan = Plan::none().at(1, fault);
         let bucket = FaultyBucket::watched(Arc::new(memory.clone()), plan, Some(on_call));
-        let refused = epoch::claim(&bucket, &drive(), "a", [1; 16]);
+        let refused = epoch::claim(&bucket, &drive(), "a", &|| [1; 16]);
         assert_eq!(
             refused,
             Err(OpenError::Refused(Refusal::Held { by: "a".to_owned() }))
@@ -129,11 +129,11 @@ fn a_claim_that_was_overtaken_before_it_was_confirmed_is_given_up() {
     let faster = memory.clone();
     let on_call = Box::new(move |call: &tenure_store::faulty::Call| {
         if call.number == 2 {
-            epoch::claim(&faster, &drive(), "the faster one", [2; 16]).unwrap();
+            epoch::claim(&faster, &drive(), "the faster one", &|| [2; 16]).unwrap();
         }
     });
     let bucket = FaultyBucket::watched(Arc::new(memory), Plan::none(), Some(on_call));
-    let refused = epoch::claim(&bucket, &drive(), "a", [1; 16]);
+    let refused = epoch::claim(&bucket, &drive(), "a", &|| [1; 16]);
     let by = "the faster one".to_owned();
     assert_eq!(refused, Err(OpenError::Refused(Refusal::Held { by })));
 }
@@ -141,7 +141,7 @@ fn a_claim_that_was_overtaken_before_it_was_confirmed_is_given_up() {
 #[test]
 fn a_damaged_claim_is_named() {
     let memory = MemoryBucket::new();
-    epoch::claim(&memory, &drive(), "a", [1; 16]).unwrap();
+    epoch::claim(&memory, &drive(), "a", &|| [1; 16]).unwrap();
     let key = Key::parse("drives/work/epochs/00000000000000000001").unwrap();
     let bytes = memory.get(&key).unwrap().unwrap();
     for at in 0..bytes.len() {
@@ -182,53 +182,4 @@ fn what_an_old_owner_writes_after_the_seal_does_not_count() {
     let (_, replayed) = open(&taken_over).unwrap();
     assert_eq!(replayed[..3], records(1, 3));
     assert_eq!(replayed[3..], [(Seq(4), Bytes(record(44)))]);
-}
-
-#[test]
-fn a_drive_without_a_disk_is_refused_in_words() {
-    struct Remote(MemoryBucket);
-    impl Bucket for Remote {
-        fn put_if_absent(&self, key: &Key, bytes: &[u8]) -> Result<tenure_store::Put, Failure> {
-            self.0.put_if_absent(key, bytes)
-        }
-        fn get(&self, key: &Key) -> Result<Option<Vec<u8>>, Failure> {
-            self.0.get(key)
-        }
-        fn get_parts(
-            &self,
-            key: &Key,
-            offset: u64,
-            parts: &mut [std::io::IoSliceMut<'_>],
-        ) -> Result<(), Failure> {
-            self.0.get_parts(key, offset, parts)
-        }
-        fn size(&self, key: &Key) -> Result<Option<u64>, Failure> {
-            self.0.size(key)
-        }
-        fn list(&self, under: &str) -> Result<Vec<Key>, Failure> {
-            self.0.list(under)
-        }
-        fn children(&self, under: &str) -> Result<Vec<String>, Failure> {
-            self.0.children(under)
-        }
-        fn delete(&self, key: &Key) -> Result<(), Failure> {
-            self.0.delete(key)
-        }
-        fn requests(&self) -> &tenure_store::Requests {
-            self.0.requests()
-        }
-        fn disk(&self) -> Option<Arc<dyn tenure_store::Disk>> {
-            None
-        }
-        fn tier(&self) -> &'static str {
-            "bucket"
-        }
-
-        fn describe(&self) -> String {
-            "s3://bucket".to_owned()
-        }
-    }
-    let refused = Opening::begin(Arc::new(Remote(MemoryBucket::new())), &drive(), "a", [0; 16]).err();
-    let words = refused.unwrap().to_string();
-    assert!(words.contains("s3://bucket"), "{words}");
 }

@@ -1,6 +1,6 @@
 //! Whatever fails, and wherever the power is lost: the next owner finds a prefix that holds every acknowledged record.
 
-use crate::world::{Bytes, Records, SMALL, append, manifest, open, open_as, record, records};
+use crate::world::{Bytes, On, Records, SMALL, TIERS, append, manifest, open, open_as, record, records};
 use proptest::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,14 +9,25 @@ use tenure_model::{Failure, Seq};
 use tenure_store::faulty::{Fault, Plan};
 use tenure_store::{Bucket, FaultyBucket, Key, MemoryBucket};
 
-const FAULTS: [Fault; 6] = [
+const FAULTS: [Fault; 8] = [
     Fault::Refuse,
     Fault::NoSpace,
     Fault::LoseReply,
     Fault::LoseRequest,
     Fault::ShortRead,
     Fault::Halt,
+    Fault::ClaimExists,
+    Fault::WrongBody,
 ];
+
+/// The faults that a tier meets.
+fn faults(tier: On) -> &'static [Fault] {
+    match tier {
+        // A disk neither says that a file exists which does not, nor returns another's bytes.
+        On::Files => &FAULTS[..6],
+        On::Objects => &FAULTS,
+    }
+}
 
 /// What became of one owner's life.
 #[derive(Default)]
@@ -29,8 +40,8 @@ struct Life {
 }
 
 /// Opens, appends alone and in groups, publishes, appends on; and goes as far as it can.
-fn live(memory: &MemoryBucket, plan: Plan) -> Life {
-    let bucket = Arc::new(FaultyBucket::new(Arc::new(memory.clone()), plan));
+fn live(tier: On, memory: &MemoryBucket, plan: Plan) -> Life {
+    let bucket = Arc::new(FaultyBucket::new(tier.bucket(memory), plan));
     let shared: Arc<dyn Bucket> = bucket.clone();
     let mut life = Life::default();
     if let Ok((journal, replayed)) = open(&shared) {
@@ -76,9 +87,9 @@ fn act(journal: &Journal, life: &mut Life) -> Result<(), Failure> {
 }
 
 /// Opens what is left, twice, and finds every acknowledged record and none that was never accepted.
-fn check_recovery(left: &MemoryBucket, life: &Life, what: &str) {
+fn check_recovery(tier: On, left: &MemoryBucket, life: &Life, what: &str) {
     let acknowledged = life.acknowledged.load(Ordering::SeqCst);
-    let bucket: Arc<dyn Bucket> = Arc::new(left.clone());
+    let bucket = tier.bucket(left);
     let (journal, replayed) = open(&bucket).unwrap_or_else(|error| panic!("{what}: {error}"));
     let end = journal.last().0;
     assert!(
@@ -90,7 +101,7 @@ fn check_recovery(left: &MemoryBucket, life: &Life, what: &str) {
     assert_eq!(replayed, records(first, end), "{what}");
     drop(journal);
     // What one owner found every later one finds, also after another power failure.
-    let again: Arc<dyn Bucket> = Arc::new(left.after_power_loss(1));
+    let again = tier.bucket(&left.after_power_loss(1));
     let (journal, replayed) = open(&again).unwrap_or_else(|error| panic!("{what}, again: {error}"));
     assert_eq!(replayed, records(first, end), "{what}, again");
     append(&journal, end + 1, end + 3).unwrap();
@@ -98,20 +109,23 @@ fn check_recovery(left: &MemoryBucket, life: &Life, what: &str) {
 
 #[test]
 fn whichever_call_fails_every_acknowledged_record_is_recovered() {
-    let calls = live(&MemoryBucket::new(), Plan::none()).calls;
-    assert!(calls > 50, "a life makes calls that can fail: {calls}");
-    for number in 0..calls {
-        for fault in FAULTS {
-            let memory = MemoryBucket::new();
-            let life = live(&memory, Plan::none().at(number, fault));
-            let what = format!("{fault:?} at call {number}");
-            check_recovery(&memory.copy(), &life, &format!("{what}, then killed"));
-            for seed in 0..3 {
-                check_recovery(
-                    &memory.after_power_loss(seed),
-                    &life,
-                    &format!("{what}, then power lost"),
-                );
+    for tier in TIERS {
+        let calls = live(tier, &MemoryBucket::new(), Plan::none()).calls;
+        assert!(calls > 30, "a life makes calls that can fail: {calls}");
+        for number in 0..calls {
+            for fault in faults(tier) {
+                let memory = MemoryBucket::new();
+                let life = live(tier, &memory, Plan::none().at(number, *fault));
+                let what = format!("{tier:?}: {fault:?} at call {number}");
+                check_recovery(tier, &memory.copy(), &life, &format!("{what}, then killed"));
+                for seed in 0..3 {
+                    check_recovery(
+                        tier,
+                        &memory.after_power_loss(seed),
+                        &life,
+                        &format!("{what}, then power lost"),
+                    );
+                }
             }
         }
     }
@@ -119,21 +133,24 @@ fn whichever_call_fails_every_acknowledged_record_is_recovered() {
 
 #[test]
 fn taking_over_can_be_cut_off_at_any_call_and_done_again() {
-    let memory = MemoryBucket::new();
-    let first = live(&memory, Plan::none().at(60, Fault::Halt));
-    let image = memory.after_power_loss(5);
-    let calls = live(&image.copy(), Plan::none()).calls;
-    for number in 0..calls.min(60) {
-        for fault in FAULTS {
-            let memory = image.copy();
-            let life = live(&memory, Plan::none().at(number, fault));
-            let what = format!("{fault:?} at call {number}");
-            for seed in 0..3 {
-                let left = memory.after_power_loss(seed);
-                if life.accepted == 0 {
-                    check_recovery(&left, &first, &what);
-                } else {
-                    check_recovery(&left, &life, &what);
+    for tier in TIERS {
+        let memory = MemoryBucket::new();
+        let halt = match tier {
+            On::Files => 60,
+            On::Objects => 30,
+        };
+        let first = live(tier, &memory, Plan::none().at(halt, Fault::Halt));
+        let image = memory.after_power_loss(5);
+        let calls = live(tier, &image.copy(), Plan::none()).calls;
+        for number in 0..calls.min(60) {
+            for fault in faults(tier) {
+                let memory = image.copy();
+                let life = live(tier, &memory, Plan::none().at(number, *fault));
+                let what = format!("{tier:?}: {fault:?} at call {number}");
+                for seed in 0..3 {
+                    let left = memory.after_power_loss(seed);
+                    let last = if life.accepted == 0 { &first } else { &life };
+                    check_recovery(tier, &left, last, &what);
                 }
             }
         }
@@ -142,16 +159,22 @@ fn taking_over_can_be_cut_off_at_any_call_and_done_again() {
 
 #[test]
 fn faults_at_random_over_many_lives_lose_nothing() {
-    for seed in 0..60 {
-        let memory = MemoryBucket::new();
-        let mut acknowledged = 0;
-        for number in 0..8 {
-            let faults = &FAULTS[..(seed % 6 + 1) as usize];
-            let life = live(&memory, Plan::none().at_random(seed * 100 + number, 40, faults));
-            acknowledged = life.acknowledged.load(Ordering::SeqCst).max(acknowledged);
-            let bucket: Arc<dyn Bucket> = Arc::new(memory.copy());
-            let (journal, _) = open(&bucket).unwrap();
-            assert!(journal.last().0 >= acknowledged, "seed {seed}, life {number}");
+    for tier in TIERS {
+        for seed in 0..60 {
+            let memory = MemoryBucket::new();
+            let mut acknowledged = 0;
+            for number in 0..8 {
+                let faults = faults(tier);
+                let faults = &faults[..seed as usize % faults.len() + 1];
+                let plan = Plan::none().at_random(seed * 100 + number, 40, faults);
+                let life = live(tier, &memory, plan);
+                acknowledged = life.acknowledged.load(Ordering::SeqCst).max(acknowledged);
+                let (journal, _) = open(&tier.bucket(&memory.copy())).unwrap();
+                assert!(
+                    journal.last().0 >= acknowledged,
+                    "{tier:?}: seed {seed}, life {number}"
+                );
+            }
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Manifests: what a fold makes unnecessary goes, and nothing that a recovery needs.
 
-use crate::world::{append, drive, manifest, open, record, records};
+use crate::world::{
+    Hand, On, SMALL, TIERS, append, claimant_with, drive, manifest, open, open_by, record, records,
+};
 use std::sync::Arc;
 use tenure_journal::manifest::{self, Latest};
 use tenure_journal::{Journal, Manifest, Position, Tier, epoch};
@@ -25,36 +27,40 @@ fn segments(bucket: &dyn Bucket) -> Vec<String> {
 
 #[test]
 fn after_a_fold_only_later_records_are_replayed() {
-    let bucket: Arc<dyn Bucket> = Arc::new(MemoryBucket::new());
-    let (journal, _) = open(&bucket).unwrap();
-    append(&journal, 1, 20).unwrap();
-    let first = fold(&journal);
-    append(&journal, 21, 23).unwrap();
-    drop(journal);
-    assert_eq!(
-        manifest::latest(&*bucket, &drive()).unwrap().manifest,
-        Some(first)
-    );
-    let (journal, replayed) = open(&bucket).unwrap();
-    assert_eq!(replayed, records(21, 23));
-    let second = fold(&journal);
-    drop(journal);
-    let (journal, replayed) = open(&bucket).unwrap();
-    assert_eq!(replayed, []);
-    assert_eq!(journal.durable(), second.at);
-    append(&journal, 24, 24).unwrap();
+    for tier in TIERS {
+        let bucket = tier.new_bucket();
+        let (journal, _) = open(&bucket).unwrap();
+        append(&journal, 1, 20).unwrap();
+        let first = fold(&journal);
+        append(&journal, 21, 23).unwrap();
+        drop(journal);
+        assert_eq!(
+            manifest::latest(&*bucket, &drive()).unwrap().manifest,
+            Some(first)
+        );
+        let (journal, replayed) = open(&bucket).unwrap();
+        assert_eq!(replayed, records(21, 23));
+        let second = fold(&journal);
+        drop(journal);
+        let (journal, replayed) = open(&bucket).unwrap();
+        assert_eq!(replayed, []);
+        assert_eq!(journal.durable(), second.at);
+        append(&journal, 24, 24).unwrap();
+    }
 }
 
 #[test]
 fn a_manifest_may_lie_before_the_last_record() {
-    let bucket: Arc<dyn Bucket> = Arc::new(MemoryBucket::new());
-    let (journal, _) = open(&bucket).unwrap();
-    let at = append(&journal, 1, 9).unwrap();
-    append(&journal, 10, 15).unwrap();
-    journal.publish(&manifest(&journal, at)).unwrap();
-    drop(journal);
-    let (_, replayed) = open(&bucket).unwrap();
-    assert_eq!(replayed, records(10, 15));
+    for tier in TIERS {
+        let bucket = tier.new_bucket();
+        let (journal, _) = open(&bucket).unwrap();
+        let at = append(&journal, 1, 9).unwrap();
+        append(&journal, 10, 15).unwrap();
+        journal.publish(&manifest(&journal, at)).unwrap();
+        drop(journal);
+        let (_, replayed) = open(&bucket).unwrap();
+        assert_eq!(replayed, records(10, 15));
+    }
 }
 
 #[test]
@@ -109,53 +115,57 @@ fn segments_go_when_the_two_newest_manifests_do_not_need_them() {
 
 #[test]
 fn a_fold_of_a_drive_that_is_only_opened_trims_too() {
-    let bucket: Arc<dyn Bucket> = Arc::new(MemoryBucket::new());
-    let (journal, _) = open(&bucket).unwrap();
-    append(&journal, 1, 10).unwrap();
-    fold(&journal);
-    append(&journal, 11, 20).unwrap();
-    drop(journal);
-    let (journal, _) = open(&bucket).unwrap();
-    fold(&journal);
-    fold(&journal);
-    drop(journal);
-    let (journal, replayed) = open(&bucket).unwrap();
-    assert_eq!((journal.last(), replayed), (Seq(20), vec![]));
-    append(&journal, 21, 21).unwrap();
+    for tier in TIERS {
+        let bucket = tier.new_bucket();
+        let (journal, _) = open(&bucket).unwrap();
+        append(&journal, 1, 10).unwrap();
+        fold(&journal);
+        append(&journal, 11, 20).unwrap();
+        drop(journal);
+        let (journal, _) = open(&bucket).unwrap();
+        fold(&journal);
+        fold(&journal);
+        drop(journal);
+        let (journal, replayed) = open(&bucket).unwrap();
+        assert_eq!((journal.last(), replayed), (Seq(20), vec![]));
+        append(&journal, 21, 21).unwrap();
+    }
 }
 
 #[test]
 fn a_damaged_newest_manifest_is_made_up_for_by_the_one_before() {
-    let memory = MemoryBucket::new();
-    let bucket: Arc<dyn Bucket> = Arc::new(memory.clone());
-    let (journal, _) = open(&bucket).unwrap();
-    append(&journal, 1, 30).unwrap();
-    let older = fold(&journal);
-    append(&journal, 31, 60).unwrap();
-    let newest = fold(&journal);
-    append(&journal, 61, 65).unwrap();
-    drop(journal);
-    let key = Key::parse("drives/work/manifests/00000000000000000060").unwrap();
-    memory.damage(&key, |bytes| bytes[20] ^= 1);
-    let Latest {
-        manifest,
-        seqs,
-        damaged,
-        ..
-    } = manifest::latest(&memory, &drive()).unwrap();
-    assert_eq!(manifest, Some(older.clone()));
-    assert_eq!(seqs, [older.at.seq, newest.at.seq]);
-    assert!(damaged[0].to_string().contains(key.as_str()));
-    let (journal, replayed) = open(&bucket).unwrap();
-    assert_eq!(replayed, records(31, 65));
-    // The next folds keep what is needed should the newest be damaged again.
-    append(&journal, 66, 70).unwrap();
-    fold(&journal);
-    drop(journal);
-    let key = Key::parse("drives/work/manifests/00000000000000000070").unwrap();
-    memory.damage(&key, |bytes| bytes[20] ^= 1);
-    let (_, replayed) = open(&bucket).unwrap();
-    assert_eq!(replayed, records(31, 70));
+    for tier in TIERS {
+        let memory = MemoryBucket::new();
+        let bucket = tier.bucket(&memory);
+        let (journal, _) = open(&bucket).unwrap();
+        append(&journal, 1, 30).unwrap();
+        let older = fold(&journal);
+        append(&journal, 31, 60).unwrap();
+        let newest = fold(&journal);
+        append(&journal, 61, 65).unwrap();
+        drop(journal);
+        let key = Key::parse("drives/work/manifests/00000000000000000060").unwrap();
+        memory.damage(&key, |bytes| bytes[20] ^= 1);
+        let Latest {
+            manifest,
+            seqs,
+            damaged,
+            ..
+        } = manifest::latest(&memory, &drive()).unwrap();
+        assert_eq!(manifest, Some(older.clone()));
+        assert_eq!(seqs, [older.at.seq, newest.at.seq]);
+        assert!(damaged[0].to_string().contains(key.as_str()));
+        let (journal, replayed) = open(&bucket).unwrap();
+        assert_eq!(replayed, records(31, 65));
+        // The next folds keep what is needed should the newest be damaged again.
+        append(&journal, 66, 70).unwrap();
+        fold(&journal);
+        drop(journal);
+        let key = Key::parse("drives/work/manifests/00000000000000000070").unwrap();
+        memory.damage(&key, |bytes| bytes[20] ^= 1);
+        let (_, replayed) = open(&bucket).unwrap();
+        assert_eq!(replayed, records(31, 70));
+    }
 }
 
 #[test]
@@ -184,57 +194,60 @@ fn a_damaged_manifest_that_nothing_makes_up_for_is_named() {
 
 #[test]
 fn a_manifest_of_another_epoch_place_or_drive_is_not_published() {
-    let bucket: Arc<dyn Bucket> = Arc::new(MemoryBucket::new());
-    let (journal, _) = open(&bucket).unwrap();
-    append(&journal, 1, 10).unwrap();
-    drop(journal);
-    let (journal, _) = open(&bucket).unwrap();
-    let at = append(&journal, 11, 12).unwrap();
-    let good = manifest(&journal, at);
-    let early = Position { seq: Seq(9), ..at };
-    let late = Position { seq: Seq(13), ..at };
-    let other = tenure_model::DriveName::parse("other").unwrap();
-    for bad in [
-        Manifest {
-            epoch: Epoch(1),
-            ..good.clone()
-        },
-        Manifest {
-            at: early,
-            ..good.clone()
-        },
-        Manifest {
-            at: late,
-            ..good.clone()
-        },
-        Manifest {
-            drive: other,
-            ..good.clone()
-        },
-    ] {
-        assert!(matches!(journal.publish(&bad), Err(Failure::DidNotHappen(_))));
+    for tier in TIERS {
+        let bucket = tier.new_bucket();
+        let (journal, _) = open(&bucket).unwrap();
+        append(&journal, 1, 10).unwrap();
+        drop(journal);
+        let (journal, _) = open(&bucket).unwrap();
+        let at = append(&journal, 11, 12).unwrap();
+        let good = manifest(&journal, at);
+        let early = Position { seq: Seq(9), ..at };
+        let late = Position { seq: Seq(13), ..at };
+        let other = tenure_model::DriveName::parse("other").unwrap();
+        for bad in [
+            Manifest {
+                epoch: Epoch(1),
+                ..good.clone()
+            },
+            Manifest {
+                at: early,
+                ..good.clone()
+            },
+            Manifest {
+                at: late,
+                ..good.clone()
+            },
+            Manifest {
+                drive: other,
+                ..good.clone()
+            },
+        ] {
+            assert!(matches!(journal.publish(&bad), Err(Failure::DidNotHappen(_))));
+        }
+        assert_eq!(bucket.list("drives/work/manifests/"), Ok(vec![]));
+        assert_eq!(journal.publish(&good), Ok(()));
+        assert_eq!(
+            journal.publish(&good),
+            Ok(()),
+            "the same manifest is published again"
+        );
+        let forged = Position {
+            chain: Digest::of(b"x"),
+            ..at
+        };
+        assert!(matches!(
+            journal.publish(&manifest(&journal, forged)),
+            Err(Failure::Corrupt(_))
+        ));
     }
-    assert_eq!(bucket.list("drives/work/manifests/"), Ok(vec![]));
-    assert_eq!(journal.publish(&good), Ok(()));
-    assert_eq!(
-        journal.publish(&good),
-        Ok(()),
-        "the same manifest is published again"
-    );
-    let forged = Position {
-        chain: Digest::of(b"x"),
-        ..at
-    };
-    assert!(matches!(
-        journal.publish(&manifest(&journal, forged)),
-        Err(Failure::Corrupt(_))
-    ));
 }
 
 #[test]
 fn a_manifest_whose_outcome_is_unknown_is_read_back() {
-    for fault in [Fault::LoseReply, Fault::ClaimExists, Fault::LoseRequest] {
-        let bucket = Arc::new(FaultyBucket::new(Arc::new(MemoryBucket::new()), Plan::none()));
+    let faults = [Fault::LoseReply, Fault::ClaimExists, Fault::LoseRequest];
+    for (tier, fault) in TIERS.iter().flat_map(|tier| faults.map(|fault| (*tier, fault))) {
+        let bucket = Arc::new(FaultyBucket::new(tier.new_bucket(), Plan::none()));
         let shared: Arc<dyn Bucket> = bucket.clone();
         let (journal, _) = open(&shared).unwrap();
         append(&journal, 1, 3).unwrap();
@@ -325,29 +338,45 @@ fn hex(bytes: &[u8]) -> Vec<String> {
         .collect()
 }
 
-/// Each kind of object as it stood in its first version.
-#[test]
-fn objects_have_the_bytes_they_always_had() {
+/// Lives a short life whose every object is known to the byte.
+fn live_as_ever(tier: On) -> (MemoryBucket, Manifest) {
     let memory = MemoryBucket::new();
-    let bucket: Arc<dyn Bucket> = Arc::new(memory.clone());
-    let (journal, _) = open(&bucket).unwrap();
+    let bucket = tier.bucket(&memory);
+    let as_ever = || claimant_with("the test", Arc::new(|| [7; 16]), Arc::new(Hand::default()));
+    let (journal, _) = open_by(&bucket, as_ever(), SMALL).unwrap();
     for number in 1..=2 {
         journal.enqueue(record(number), Box::new(|_| ())).unwrap();
     }
     journal.commit_waiting();
     let at = journal.append_now(record(3)).unwrap();
-    let folded = Manifest {
-        root: Some(Address {
-            pack: PackNumber(5),
-            digest: Digest::of(b"root"),
-        }),
-        ..manifest(&journal, at)
+    let root = Address {
+        pack: PackNumber(5),
+        digest: Digest::of(b"root"),
     };
+    let folded = journal.manifest(at, Some(root), b"the state after 3".to_vec());
     journal.publish(&folded).unwrap();
     drop(journal);
-    drop(open(&bucket).unwrap());
-    let n = |number: u64| format!("{number:020}");
-    for (key, golden) in [
+    drop(open_by(&bucket, as_ever(), SMALL).unwrap());
+    (memory, folded)
+}
+
+fn check_golden(memory: &MemoryBucket, goldens: &[(String, &str)]) {
+    for (key, golden) in goldens {
+        let key = Key::parse(&format!("drives/work/{key}")).unwrap();
+        let bytes = memory.get(&key).unwrap().unwrap();
+        assert_eq!(hex(&bytes), golden.lines().collect::<Vec<_>>(), "{key}");
+    }
+}
+
+fn n(number: u64) -> String {
+    format!("{number:020}")
+}
+
+/// Each kind of object of the folder tier as it stood in its first version.
+#[test]
+fn objects_have_the_bytes_they_always_had() {
+    let (memory, folded) = live_as_ever(On::Files);
+    let goldens = [
         (format!("epochs/{}", n(1)), include_str!("../golden/claim-1.hex")),
         (
             format!("journal/{}/sealed", n(1)),
@@ -361,13 +390,31 @@ fn objects_have_the_bytes_they_always_had() {
             format!("journal/{}/{}", n(1), n(1)),
             include_str!("../golden/segment-1.hex"),
         ),
-    ] {
-        let key = Key::parse(&format!("drives/work/{key}")).unwrap();
-        let bytes = memory.get(&key).unwrap().unwrap();
-        assert_eq!(hex(&bytes), golden.lines().collect::<Vec<_>>(), "{key}");
-    }
+    ];
+    check_golden(&memory, &goldens);
     let claim = epoch::read(&memory, &drive(), Epoch(1)).unwrap().unwrap();
     assert_eq!((claim.who.as_str(), claim.nonce), ("the test", [7; 16]));
     let read = manifest::read(&memory, &drive(), Seq(3)).unwrap();
     assert_eq!((read.tier, read), (Tier::Folder, folded));
+}
+
+/// Each kind of object of the bucket tier as it stood in its first version; claims and seals are those of the folder tier.
+#[test]
+fn objects_of_the_bucket_tier_have_the_bytes_they_always_had() {
+    let (memory, folded) = live_as_ever(On::Objects);
+    let segment = |number| format!("journal/{}/{}", n(1), n(number));
+    let goldens = [
+        (format!("epochs/{}", n(1)), include_str!("../golden/claim-1.hex")),
+        (segment(0), include_str!("../golden/opening-1.hex")),
+        (segment(1), include_str!("../golden/object-1.hex")),
+        (segment(3), include_str!("../golden/seal-1.hex")),
+        (
+            format!("manifests/{}", n(3)),
+            include_str!("../golden/manifest-2.hex"),
+        ),
+    ];
+    check_golden(&memory, &goldens);
+    let read = manifest::read(&memory, &drive(), Seq(3)).unwrap();
+    assert_eq!((read.tier, read.segment), (Tier::Bucket, 2));
+    assert_eq!(read, folded);
 }

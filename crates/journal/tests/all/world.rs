@@ -1,9 +1,11 @@
 //! What the tests share: opening a drive's journal, and records that tell themselves apart.
 
 use std::sync::Arc;
-use tenure_journal::{Journal, Manifest, Opening, Position, Sizes, Tier};
-use tenure_model::{DriveName, Failure, Seq};
-use tenure_store::{Bucket, OpenError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tenure_journal::{Claimant, Draw, Journal, Manifest, Means, Opening, Position, Sizes};
+use tenure_model::{Clock, DriveName, Failure, Seq, Timestamp};
+use tenure_store::{Bucket, MemoryBucket, OpenError};
 
 /// Segments of a few blocks, so that tests see many of them.
 pub(crate) const SMALL: Sizes = Sizes {
@@ -21,6 +23,70 @@ pub(crate) struct Bytes(pub(crate) Vec<u8>);
 impl std::fmt::Debug for Bytes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:?}.. {}", &self.0[..self.0.len().min(2)], self.0.len())
+    }
+}
+
+/// What the journal's promises are tested on: each tier, on a bucket in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum On {
+    Files,
+    Objects,
+}
+
+pub(crate) const TIERS: [On; 2] = [On::Files, On::Objects];
+
+impl On {
+    /// Returns the bucket as an owner sees it.
+    pub(crate) fn bucket(self, memory: &MemoryBucket) -> Arc<dyn Bucket> {
+        match self {
+            On::Files => Arc::new(memory.clone()),
+            On::Objects => Arc::new(memory.without_disk()),
+        }
+    }
+
+    /// Returns an empty one.
+    pub(crate) fn new_bucket(self) -> Arc<dyn Bucket> {
+        self.bucket(&MemoryBucket::new())
+    }
+}
+
+/// A clock that goes on when it is told to.
+#[derive(Default)]
+pub(crate) struct Hand(AtomicU64);
+
+impl Hand {
+    pub(crate) fn advance(&self, by: Duration) {
+        self.0.fetch_add(by.as_millis() as u64, Ordering::SeqCst);
+    }
+}
+
+impl Clock for Hand {
+    fn now(&self) -> Timestamp {
+        Timestamp::since_epoch(self.elapsed())
+    }
+
+    fn elapsed(&self) -> Duration {
+        Duration::from_millis(self.0.load(Ordering::SeqCst))
+    }
+}
+
+/// Draws what nobody has drawn before.
+pub(crate) fn draw() -> Draw {
+    static DRAWN: AtomicU64 = AtomicU64::new(0);
+    Arc::new(|| u128::from(DRAWN.fetch_add(1, Ordering::SeqCst)).to_le_bytes())
+}
+
+pub(crate) fn claimant(who: &str) -> Claimant {
+    claimant_with(who, draw(), Arc::new(Hand::default()))
+}
+
+pub(crate) fn claimant_with(who: &str, draw: Draw, clock: Arc<dyn Clock>) -> Claimant {
+    Claimant {
+        who: who.to_owned(),
+        means: Means {
+            reads_at_once: 1,
+            ..Means::new(clock, draw)
+        },
     }
 }
 
@@ -46,7 +112,15 @@ pub(crate) fn open_as(
     who: &str,
     sizes: Sizes,
 ) -> Result<(Arc<Journal>, Records), OpenError> {
-    let opening = Opening::begin(bucket.clone(), &drive(), who, [7; 16])?.with_sizes(sizes);
+    open_by(bucket, claimant(who), sizes)
+}
+
+pub(crate) fn open_by(
+    bucket: &Arc<dyn Bucket>,
+    claimant: Claimant,
+    sizes: Sizes,
+) -> Result<(Arc<Journal>, Records), OpenError> {
+    let opening = Opening::begin(bucket.clone(), &drive(), claimant)?.with_sizes(sizes);
     let mut records = Vec::new();
     let mut apply = |seq: Seq, record: &[u8]| {
         records.push((seq, Bytes(record.to_vec())));
@@ -74,12 +148,5 @@ pub(crate) fn append(journal: &Journal, first: u64, last: u64) -> Result<Positio
 }
 
 pub(crate) fn manifest(journal: &Journal, at: Position) -> Manifest {
-    Manifest {
-        drive: drive(),
-        epoch: journal.epoch(),
-        at,
-        tier: Tier::Folder,
-        root: None,
-        state: format!("the state after {}", at.seq).into_bytes(),
-    }
+    journal.manifest(at, None, format!("the state after {}", at.seq).into_bytes())
 }

@@ -1,7 +1,7 @@
 //! Room for records: segments are made and filled with zeros before they are needed, so that a record's
 //! write changes nothing but its own blocks, and a full disk shows before a record is accepted.
 
-use crate::segment::FRAME_HEAD_LEN;
+use super::segment::FRAME_HEAD_LEN;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tenure_model::{DriveName, Epoch, Failure};
@@ -111,6 +111,8 @@ pub(crate) fn planned_len(record_len: usize) -> u64 {
 pub(crate) struct Room {
     /// Segments that wait for their first record, in order.
     ready: VecDeque<Prepared>,
+    /// The lengths of the records that wait, in order.
+    waiting: VecDeque<usize>,
     reached: Reached,
 }
 
@@ -130,18 +132,19 @@ impl Room {
         self.ready.push_back(segment);
     }
 
-    /// Takes room for a record; false when there is not enough to leave `reserve` besides.
-    pub(crate) fn take(&mut self, planned_len: u64, reserve: u64) -> bool {
-        let place = self.place(planned_len, reserve);
+    /// Takes room for a record that waits from now on; false when there is not enough to leave `reserve` besides.
+    pub(crate) fn take(&mut self, record_len: usize, reserve: u64) -> bool {
+        let place = self.place(planned_len(record_len), reserve);
         if let Some(place) = place {
             self.reached = place;
+            self.waiting.push_back(record_len);
         }
         place.is_some()
     }
 
     /// Tells whether one more record fits, and leaves `reserve` besides.
-    pub(crate) fn fits(&self, planned_len: u64, reserve: u64) -> bool {
-        self.place(planned_len, reserve).is_some()
+    pub(crate) fn fits(&self, record_len: usize, reserve: u64) -> bool {
+        self.place(planned_len(record_len), reserve).is_some()
     }
 
     fn place(&self, planned_len: u64, reserve: u64) -> Option<Reached> {
@@ -156,6 +159,11 @@ impl Room {
         }
         reached.free -= planned_len;
         (self.left_behind(reached) >= reserve).then_some(reached)
+    }
+
+    /// Notes that the first records wait no more.
+    pub(crate) fn leave(&mut self, count: usize) {
+        self.waiting.drain(..count);
     }
 
     fn left_behind(&self, reached: Reached) -> u64 {
@@ -184,12 +192,14 @@ impl Room {
         self.ready.push_front(segment);
     }
 
-    /// Plans anew: so much is left in the segment in use, of how much, and these records wait.
-    pub(crate) fn plan(&mut self, free: u64, whole: u64, waiting: impl Iterator<Item = usize>) {
+    /// Plans anew: so much is left in the segment in use, of how much, behind the first `placed` records.
+    pub(crate) fn plan(&mut self, placed: usize, (free, whole): (u64, u64)) {
         let ahead = 0;
         self.reached = Reached { ahead, free, whole };
-        for record_len in waiting {
-            self.take(planned_len(record_len), 0);
+        for number in placed..self.waiting.len() {
+            if let Some(place) = self.place(planned_len(self.waiting[number]), 0) {
+                self.reached = place;
+            }
         }
     }
 }

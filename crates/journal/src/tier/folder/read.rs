@@ -3,16 +3,14 @@
 //! Invariant: what is handed over is the contiguous prefix of what was written. Where a segment ends early and
 //! something behind proves that more had been acknowledged, that is corruption, and never a shorter prefix.
 
+use super::segment::{BadHeader, Frame, Header, group_len};
 use crate::chain::Position;
 use crate::seal::{SEALED, Seal};
-use crate::segment::{BadHeader, Frame, Header, group_len};
+use crate::tier::Apply;
 use tenure_model::{DriveName, Epoch, Failure, Seq};
 use tenure_store::disk::BLOCK_LEN;
 use tenure_store::key::{number_text, parse_number};
-use tenure_store::{Bucket, Disk, Key};
-
-/// Is handed every record, in order.
-pub(crate) type Apply<'a> = &'a mut dyn FnMut(Seq, &[u8]) -> Result<(), Failure>;
+use tenure_store::{Bucket, Key};
 
 /// A segment by its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +51,7 @@ pub(crate) fn list(bucket: &dyn Bucket, drive: &DriveName, epoch: Epoch) -> Resu
 
 /// Reads one epoch's records behind `from`, and returns where they end; a sealed epoch must reach its seal's end.
 pub(crate) fn read_epoch(
-    disk: &dyn Disk,
+    bucket: &dyn Bucket,
     epoch: Epoch,
     segments: &[Segment],
     from: Position,
@@ -78,7 +76,7 @@ pub(crate) fn read_epoch(
         if reading.is_done() {
             break;
         }
-        reading.read(disk, segment, number == 0, last)?;
+        reading.read(bucket, segment, number == 0, last)?;
     }
     let at = reading.at;
     match seal {
@@ -107,16 +105,16 @@ impl Reading<'_> {
     }
 
     /// Reads one segment; only the last one may end early.
-    fn read(&mut self, disk: &dyn Disk, segment: &Segment, first: bool, last: bool) -> Result<(), Failure> {
+    fn read(
+        &mut self,
+        bucket: &dyn Bucket,
+        segment: &Segment,
+        first: bool,
+        last: bool,
+    ) -> Result<(), Failure> {
         let key = &segment.key;
-        let file = disk
-            .open(key)?
-            .ok_or_else(|| Failure::Corrupt(format!("{key}: it is missing")))?;
-        // What a crashed process wrote must be durable before anything is built on it.
-        file.settle()?;
-        let len = file.len()?;
-        let mut bytes = vec![0; usize::try_from(len).map_err(|_| corrupt(key, 0, "it is too long"))?];
-        file.read_at(0, &mut bytes)?;
+        let mut bytes =
+            durable_bytes(bucket, key)?.ok_or_else(|| Failure::Corrupt(format!("{key}: it is missing")))?;
         let header = self.header(segment, &bytes, first)?;
         let whole = usize::try_from(header.len).unwrap_or(usize::MAX);
         bytes.truncate(whole);
@@ -237,6 +235,22 @@ impl Reading<'_> {
             None => Ok(()),
         }
     }
+}
+
+/// Returns what a segment holds, durably: what a crashed process wrote must be so before anything is built on it. In a bucket
+/// that has no disk, a copy of the folder, a segment is an object like any other.
+fn durable_bytes(bucket: &dyn Bucket, key: &Key) -> Result<Option<Vec<u8>>, Failure> {
+    let Some(disk) = bucket.disk() else {
+        return bucket.get(key);
+    };
+    let Some(file) = disk.open(key)? else {
+        return Ok(None);
+    };
+    file.settle()?;
+    let len = file.len()?;
+    let mut bytes = vec![0; usize::try_from(len).map_err(|_| corrupt(key, 0, "it is too long"))?];
+    file.read_at(0, &mut bytes)?;
+    Ok(Some(bytes))
 }
 
 /// Where the whole frames of a segment end.

@@ -7,7 +7,7 @@ use tenure_model::{Digest, Epoch, Seq};
 use tenure_store::disk::BLOCK_LEN;
 
 /// Bytes before a record in its frame.
-pub(crate) const FRAME_HEAD_LEN: usize = 64;
+pub(crate) const FRAME_HEAD_LEN: usize = crate::tier::FRAME_LEN;
 const VERSION: u32 = 1;
 const MAGIC: &[u8; 8] = b"TNSEGM_1";
 const HEADER_LEN: usize = 76;
