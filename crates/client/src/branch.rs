@@ -98,7 +98,7 @@ pub(crate) struct Inner {
     pub(crate) id: Option<BranchId>,
     pub(crate) options: Options,
     /// Whether the owner is in another process.
-    is_elsewhere: bool,
+    pub(crate) is_elsewhere: bool,
     pub(crate) state: RwLock<State>,
     pub(crate) waiting: Waiting,
     pub(crate) shipping: Mutex<Shipping>,
@@ -238,6 +238,8 @@ impl Branch {
             // A panic there has broken the branch already, and said so.
             drop(thread.join());
         }
+        // Another thread may be shipping; from here on none begins.
+        drop(self.inner.shipping.lock());
     }
 }
 

@@ -3,9 +3,13 @@
 //! Invariant: one batch is on its way at a time; the next one carries everything that came meanwhile, so concurrent
 //! syncs share a batch. A sync that is acknowledged covers every change that returned before the sync was asked. A batch
 //! that the owner has accepted and cannot make durable yet is kept as it is and shipped again, before any other.
+//!
+//! The shipper does it, or the thread that asks where that is sooner: when nobody ships, little is to be shipped, and that
+//! has been quick before. Whoever ships has said that changes are lost before another can find nothing to ship.
 
 use crate::branch::{Branch, Inner, State, Threads, Unsynced};
 use crate::log::Log;
+use crate::wait;
 use parking_lot::{Condvar, Mutex};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -20,6 +24,12 @@ const LOG_MAX: usize = tenure_model::limits::BATCH_LEN_MAX / 2;
 const CUTS_MAX: usize = 32;
 /// Staged bytes that go along with any sync: they ride in the journal, and cost its one wait for the disk nothing.
 const LITTLE: u64 = 32 << 10;
+/// The longest that a sync may take on the thread that asks: where it takes longer, because the disk is slow or the thread
+/// gets no processor, the way to the shipper and back is nothing.
+const QUICK_MAX: Duration = Duration::from_millis(2);
+/// How many of the next syncs are left to the shipper when one was not quick, at first and at most.
+const LEFT_MIN: u32 = 16;
+const LEFT_MAX: u32 = 4096;
 /// How often in a lag the shipper looks whether something has waited for it.
 const TICKS_PER_LAG: u32 = 10;
 /// Times that names are chased whose bytes were staged meanwhile, before writers have to wait.
@@ -31,6 +41,15 @@ pub(crate) struct Shipping {
     previous: Digest,
     /// The batch that was accepted and is not durable yet.
     accepted: Option<Cut>,
+    haste: Haste,
+}
+
+/// Whether the thread that asks for a sync does it.
+struct Haste {
+    /// How many of the next are left to the shipper.
+    left: u32,
+    /// How many will be when one is not quick: more when that happens again and again.
+    next: u32,
 }
 
 /// What becomes a batch: the log, and the branch as it is with it.
@@ -55,6 +74,13 @@ impl State {
         }
     }
 
+    /// Tells whether all that is not durable here is so little that it costs the disk no more than one wait.
+    fn is_little(&self) -> bool {
+        let chunks = self.log.chunks.iter().map(|chunk| u64::from(chunk.len));
+        let logged = self.log.ops.len() as u64 + chunks.sum::<u64>();
+        self.cuts.is_empty() && self.stage.bytes() + logged <= LITTLE
+    }
+
     /// Fails when so much waits for the owner that nothing can be added to it.
     pub(crate) fn check_room(&self, op: &Op) -> Result<(), Error> {
         // What is staged was accepted before, and a name may be waiting for it.
@@ -73,6 +99,29 @@ impl Shipping {
             number: 0,
             previous: chain_start,
             accepted: None,
+            haste: Haste {
+                left: 0,
+                next: LEFT_MIN,
+            },
+        }
+    }
+}
+
+impl Haste {
+    /// Tells whether the next sync is left to the shipper.
+    fn leaves(&mut self) -> bool {
+        let leaves = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        leaves
+    }
+
+    /// Hears how long one took on the thread that asked.
+    fn note(&mut self, took: Duration) {
+        if took > QUICK_MAX {
+            self.left = self.next;
+            self.next = (self.next * 2).min(LEFT_MAX);
+        } else {
+            self.next = (self.next - 1).max(LEFT_MIN);
         }
     }
 }
@@ -154,6 +203,13 @@ impl Waiting {
     /// Tells whether it is time to end.
     pub(crate) fn is_stopped(&self) -> bool {
         self.wants.lock().stopped
+    }
+
+    /// Tells whether nobody asks for anything, and nothing that was asked has failed.
+    fn is_idle(&self) -> bool {
+        let wants = self.wants.lock();
+        let asks = wants.hurry || wants.stopped || !wants.waiters.is_empty();
+        !asks && wants.fails.is_none() && wants.trouble.is_none()
     }
 
     pub(crate) fn in_flight(&self) -> InFlight {
@@ -241,6 +297,15 @@ impl Branch {
         self.ask(Scope::File(ino), done);
     }
 
+    /// As `sync`, for a thread that serves others and may be gone for as long as a quick disk takes: the file is durable
+    /// when this returns, unless it waits for other threads.
+    pub fn sync_here(&self, ino: Ino, done: Done<()>) {
+        match wait::without_waiting(|| self.inner.sync_little()) {
+            Some(synced) => done(synced),
+            None => self.sync(ino, done),
+        }
+    }
+
     /// Makes the whole branch durable.
     pub fn sync_all(&self) -> Result<(), Error> {
         let (send, receive) = mpsc::sync_channel(1);
@@ -306,11 +371,8 @@ impl Inner {
         let synced = self
             .check_broken()
             .and_then(|()| self.settle_for(&waiters))
-            .and_then(|()| self.ship());
-        match &synced {
-            Ok(()) => self.waiting.wants.lock().fails = None,
-            Err(error) => self.note_failure(error),
-        }
+            .inspect_err(|error| self.note_failure(error))
+            .and_then(|()| self.ship(&mut self.shipping.lock()));
         for waiter in waiters {
             (waiter.done)(synced.clone());
         }
@@ -319,12 +381,25 @@ impl Inner {
         }
     }
 
+    /// Makes everything durable on the calling thread, where that is little and waits for nobody else.
+    fn sync_little(&self) -> Option<Result<(), Error>> {
+        let mut shipping = self.shipping.try_lock()?;
+        let is_here = !self.is_elsewhere && shipping.accepted.is_none();
+        if !is_here || !self.waiting.is_idle() || !self.state.read().is_little() || shipping.haste.leaves() {
+            return None;
+        }
+        let began = self.clock.elapsed();
+        let settled = self.settle_all().inspect_err(|error| self.note_failure(error));
+        let synced = settled.and_then(|()| self.ship(&mut shipping));
+        shipping.haste.note(self.clock.elapsed().saturating_sub(began));
+        (!wait::would_have_waited()).then_some(synced)
+    }
+
     /// Merges what is due and ships it, where no thread does it.
     fn ship_merged(&self) {
-        if self.merge()
-            && let Err(error) = self.ship()
-        {
-            self.note_failure(&error);
+        if self.merge() {
+            // A failure is noted, and concerns nobody who waits: what they asked for is durable.
+            drop(self.ship(&mut self.shipping.lock()));
         }
     }
 
@@ -350,16 +425,26 @@ impl Inner {
         }
     }
 
-    fn ship(&self) -> Result<(), Error> {
-        let mut shipping = self.shipping.lock();
+    fn ship(&self, shipping: &mut Shipping) -> Result<(), Error> {
+        // What is missing from the log is durable or lost.
+        self.check_broken()?;
+        let shipped = self.ship_cuts(shipping);
+        match &shipped {
+            Ok(()) => self.waiting.wants.lock().fails = None,
+            Err(error) => self.note_failure(error),
+        }
+        shipped
+    }
+
+    fn ship_cuts(&self, shipping: &mut Shipping) -> Result<(), Error> {
         if let Some(accepted) = shipping.accepted.take() {
-            let shipped = self.ship_cut(&mut shipping, &accepted);
+            let shipped = self.ship_cut(shipping, &accepted);
             shipping.accepted = shipped.is_err().then_some(accepted);
             shipped?;
             self.waiting.wants.lock().in_flight = InFlight::default();
         }
         while let Some((cut, covers)) = self.cut()? {
-            let shipped = self.ship_cut(&mut shipping, &cut);
+            let shipped = self.ship_cut(shipping, &cut);
             match &shipped {
                 Err(error) if is_accepted(error) => {
                     shipping.accepted = Some(cut);
@@ -429,6 +514,10 @@ impl Inner {
     }
 
     fn note_failure(&self, error: &Error) {
+        if wait::would_have_waited() {
+            // Another thread will do it.
+            return;
+        }
         match error {
             error if is_not_done(error) || is_accepted(error) => {
                 // They are tried again with the next look, or when somebody syncs.

@@ -223,7 +223,7 @@ impl Served {
                 ..
             } => self.write(ino, *offset, *data, write_flags.kill_suidgid, pending),
             Operation::Statfs => self.statfs(pending),
-            Operation::Fsync { .. } | Operation::Fsyncdir { .. } => self.fsync(ino, pending),
+            Operation::Fsync { .. } | Operation::Fsyncdir { .. } => self.fsync(ino, request.is_lone, pending),
             Operation::Syncfs => self.syncfs(pending),
             Operation::Readdir { offset, size, .. } => self.readdir(ino, *offset, *size, pending),
             Operation::Readdirplus { offset, size, .. } => self.readdirplus(ino, *offset, *size, pending),

@@ -1,12 +1,14 @@
 //! Processes that stop for a while, as a laptop or a virtual machine does: everything goes on afterwards, nothing that was
 //! synced is lost, and whoever waits meanwhile can be ended.
 
-use crate::home::{Home, Server, Stopped, pause, sync, text, until};
+use crate::home::{Disk, Home, Server, Stopped, pause, run, sync, text, until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 /// How long processes are stopped: half a second, or so many as `TENURE_STOP_SECONDS` says.
@@ -252,5 +254,69 @@ fn what_a_mount_asks_a_stopped_server_for_people_is_given_up_soon() {
     drop(stopped);
     Caller::start("exec stat -f \"$0\" >/dev/null", &dir).succeeds();
     until("all is well", || home.status(&dir)["trouble"].is_null());
+    home.done(&["unmount", text(&dir)]);
+}
+
+/// A disk that takes no writes until this is dropped.
+struct Frozen(PathBuf);
+
+impl Frozen {
+    fn new(at: &Path) -> Self {
+        run("fsfreeze", &["-f", text(at)]);
+        Frozen(at.to_owned())
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        run("fsfreeze", &["-u", text(&self.0)]);
+    }
+}
+
+/// Guarantees 1, 14: a sync that waits for the disk keeps nobody else from the mount, and is true when it returns.
+#[test]
+fn a_disk_that_stopped_keeps_only_those_who_sync() {
+    let Some(home) = Home::new() else { return };
+    let disk = Disk::new(&home, 96);
+    let dir = home.mount(
+        "work",
+        "m",
+        &["--create", "--lag", "60000", "--bucket", text(&disk.bucket())],
+    );
+    let (ready, is_ready) = channel();
+    let (go, wait) = channel::<()>();
+    let syncs = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (dir, syncs) = (&dir, &syncs);
+        let caller = scope.spawn(move || {
+            // Nobody else calls: what it syncs is made durable by the thread that hears of it.
+            (0..20).for_each(|number| save(dir, &format!("before-{number}"), "synced"));
+            fs::write(dir.join("during"), "synced").expect("there is room");
+            let file = File::open(dir.join("during")).expect("it is there");
+            let thread = rustix::thread::gettid().as_raw_nonzero();
+            ready.send(thread).expect("somebody listens");
+            wait.recv().expect("somebody speaks");
+            syncs.store(true, Ordering::Release);
+            file.sync_all().expect("the disk goes on");
+        });
+        let thread = is_ready.recv().expect("it comes so far");
+        let frozen = Frozen::new(&disk.at);
+        go.send(()).expect("it listens");
+        until("the caller sleeps in its sync", || {
+            let is_there = syncs.load(Ordering::Acquire);
+            let stat = fs::read_to_string(format!("/proc/self/task/{thread}/stat"));
+            is_there && stat.is_ok_and(|stat| stat.contains(") S ") || stat.contains(") D "))
+        });
+        let mut other = Caller::begin("echo other >\"$0/other\" && grep -q other \"$0/other\"", dir);
+        soon("another goes on", || {
+            other.0.try_wait().expect("it is ours").is_some()
+        });
+        assert!(!caller.is_finished());
+        drop(frozen);
+        other.succeeds();
+    });
+    home.kill(&dir);
+    let dir = home.mount("work", "m", &["--bucket", text(&disk.bucket())]);
+    holds(&dir, "during", "synced");
     home.done(&["unmount", text(&dir)]);
 }

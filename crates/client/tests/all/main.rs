@@ -7,6 +7,7 @@ mod world;
 
 mod crash;
 mod cut;
+mod here;
 mod listing;
 mod merge;
 mod random;

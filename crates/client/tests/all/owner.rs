@@ -1,4 +1,4 @@
-//! An owner that is watched: how many bytes are placed, and a moment at which another may step in.
+//! An owner that is watched: how many bytes are placed, and moments at which another may step in.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -13,11 +13,16 @@ use tenure_wire::{
 
 /// Is called once.
 type Step = Box<dyn FnOnce() + Send>;
+/// Is called once; an error is the answer.
+type ShipStep = Box<dyn FnOnce() -> Result<(), Error> + Send>;
 
 pub(crate) struct Watched {
     pub(crate) drive: Arc<Drive>,
     placed: AtomicU64,
     before_read: Mutex<Option<Step>>,
+    before_place: Mutex<Option<Step>>,
+    before_ship: Mutex<Option<ShipStep>>,
+    shipped: AtomicU64,
 }
 
 impl Watched {
@@ -26,6 +31,9 @@ impl Watched {
             drive,
             placed: AtomicU64::new(0),
             before_read: Mutex::default(),
+            before_place: Mutex::default(),
+            before_ship: Mutex::default(),
+            shipped: AtomicU64::new(0),
         }
     }
 
@@ -37,6 +45,21 @@ impl Watched {
     /// Lets something happen when a chunk is read next.
     pub(crate) fn before_read(&self, step: impl FnOnce() + Send + 'static) {
         *self.before_read.lock() = Some(Box::new(step));
+    }
+
+    /// Lets something happen when chunks are brought next.
+    pub(crate) fn before_place(&self, step: impl FnOnce() + Send + 'static) {
+        *self.before_place.lock() = Some(Box::new(step));
+    }
+
+    /// Lets something happen when a batch is shipped next.
+    pub(crate) fn before_ship(&self, step: impl FnOnce() -> Result<(), Error> + Send + 'static) {
+        *self.before_ship.lock() = Some(Box::new(step));
+    }
+
+    /// Returns how many batches were shipped so far.
+    pub(crate) fn shipped(&self) -> u64 {
+        self.shipped.load(Ordering::Relaxed)
     }
 }
 
@@ -64,11 +87,18 @@ impl Owner<Branch> for Watched {
     fn place(&self, session: SessionId, chunks: &[Chunk<'_>]) -> Result<Vec<Placed>, Error> {
         let len: usize = chunks.iter().map(|chunk| chunk.bytes.len()).sum();
         self.placed.fetch_add(len as u64, Ordering::Relaxed);
+        let step = self.before_place.lock().take();
+        step.into_iter().for_each(|step| step());
         self.drive.place(session, chunks)
     }
 
     fn ship(&self, batch: Batch, after: Option<Branch>, done: Done<Shipped>) {
-        self.drive.ship(batch, after, done);
+        self.shipped.fetch_add(1, Ordering::Relaxed);
+        let step = self.before_ship.lock().take();
+        match step.map_or(Ok(()), |step| step()) {
+            Ok(()) => self.drive.ship(batch, after, done),
+            Err(error) => done(Err(error)),
+        }
     }
 
     fn page(&self, at: Address) -> Result<Vec<u8>, Error> {

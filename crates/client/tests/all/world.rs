@@ -99,9 +99,20 @@ pub(crate) fn hold(
     (of, access): (&str, Access),
     options: Options,
 ) -> Result<Branch, Error> {
+    hold_by(Arc::new(StillClock), owner, at, (of, access), options)
+}
+
+/// As `hold`, by another clock.
+pub(crate) fn hold_by(
+    clock: Arc<dyn Clock>,
+    owner: Arc<dyn Owner<tenure_core::Branch>>,
+    at: At,
+    (of, access): (&str, Access),
+    options: Options,
+) -> Result<Branch, Error> {
     let opened = owner.open(&who(at))?;
-    let outside: (Arc<dyn Clock>, Arc<dyn Witness>) = (Arc::new(StillClock), Arc::new(()));
-    Branch::hold(owner, outside, opened, (of, access), options)
+    let witness: Arc<dyn Witness> = Arc::new(());
+    Branch::hold(owner, (clock, witness), opened, (of, access), options)
 }
 
 /// A drive, and `main` of it, which is held.

@@ -14,7 +14,7 @@ use super::flags::InitFlags;
 use super::interrupt::Interrupts;
 use super::kept::Original;
 use super::reply::{Line, Reply};
-use super::request::{Body, Malformed, Message, decode};
+use super::request::{Body, Malformed, Message, Request, decode};
 
 /// What all threads of a mount hand their messages to.
 pub(super) struct Dispatch {
@@ -38,10 +38,10 @@ impl Dispatch {
         }
     }
 
-    /// Handles one message that came from `line`.
+    /// Handles one message that came from `line`; `is_lone` is what its [`Request`](super::Request) says.
     pub(super) fn message(
         &self,
-        header: &abi::InHeader,
+        (header, is_lone): (&abi::InHeader, bool),
         body: Body<'_>,
         interrupts: &Interrupts,
         line: impl FnOnce() -> Line,
@@ -51,6 +51,7 @@ impl Dispatch {
         }
         match decode(header, body, self.flags) {
             Ok(Message::Request(request)) => {
+                let request = Request { is_lone, ..request };
                 let reply = Reply::new(request.unique, line());
                 let original = Original::new(header, &body, self.flags);
                 self.guarded(|| self.filesystem.handle(request, original, reply));

@@ -4,6 +4,9 @@
 //! costs several times the request. So one thread, the first, reads alone and stays on the CPU of the thread that calls;
 //! where callers are on several CPUs, or an answer takes long, all read. Invariant: the first thread reads whenever it does
 //! not answer, and a thread that does not read is woken when it must.
+//!
+//! While one thread calls and no other, the first may take its time over an answer: who else comes meanwhile is served by the
+//! others from the second tick on.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -17,6 +20,8 @@ const BETWEEN_LOOKS: u32 = 16;
 /// Of so many last looks, how many may find another caller on another CPU before callers count as being everywhere.
 const LOOKS: u32 = 16;
 const SCATTERED_MAX: u32 = 5;
+/// Requests in a row from one thread until it counts as the only caller.
+const LONE: u32 = 16;
 /// Requests of the first thread that all threads read for before it reads alone again.
 const SPREAD: u64 = 512;
 
@@ -82,6 +87,8 @@ pub(super) struct Follower<'a> {
     turns: &'a Turns,
     cpu: usize,
     caller: Option<Caller>,
+    /// The thread that called last, and how often in a row it had called before.
+    last: (u32, u32),
     until_look: u32,
     /// A bit for each of the last looks: whether it found another caller, on another CPU.
     scattered: u32,
@@ -103,6 +110,7 @@ impl<'a> Follower<'a> {
             turns,
             cpu,
             caller: None,
+            last: (0, 0),
             until_look: 1,
             scattered: 0,
             requests: 0,
@@ -110,9 +118,20 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Says that a request came.
-    pub(super) fn begin(&self) {
+    /// Says that a request of `caller` came (a thread's number, 0 when unknown); tells whether that is the only caller.
+    pub(super) fn begin(&mut self, caller: u32) -> bool {
         self.turns.steps.fetch_add(1, Ordering::Relaxed);
+        if caller == 0 {
+            return false;
+        }
+        let (last, before) = self.last;
+        let row = if caller == last {
+            before.saturating_add(1)
+        } else {
+            0
+        };
+        self.last = (caller, row);
+        row >= LONE && !self.turns.is_for_all()
     }
 
     /// Says that the request of `caller` was handled (a thread's number, 0 when unknown); returns the CPU to move to.
@@ -177,11 +196,11 @@ mod tests {
     #[test]
     fn a_first_thread_that_does_not_come_back_calls_the_others() {
         let turns = Arc::new(Turns::default());
-        let follower = Follower::new(&turns, 0);
+        let mut follower = Follower::new(&turns, 0);
         turns.look();
         turns.look();
         assert!(!turns.is_for_all(), "it waits for a request");
-        follower.begin();
+        follower.begin(0);
         turns.look();
         assert!(!turns.is_for_all(), "it has just begun");
         let other = std::thread::spawn({
@@ -190,6 +209,26 @@ mod tests {
         });
         turns.look();
         other.join().expect("the other thread reads");
+    }
+
+    #[test]
+    fn a_caller_is_the_only_one_once_nobody_else_has_called_for_a_while() {
+        let turns = Turns::default();
+        let mut follower = Follower::new(&turns, 0);
+        let mut calls = |caller, count| {
+            (0..count)
+                .map(|_| follower.begin(caller))
+                .filter(|lone| *lone)
+                .count()
+        };
+        assert_eq!(calls(7, LONE + 2), 2);
+        assert_eq!(calls(8, 1), 0);
+        assert_eq!(calls(7, LONE), 0);
+        assert_eq!(calls(7, 1), 1);
+        assert_eq!(calls(0, LONE + 2), 0, "nobody knows who that is");
+        assert_eq!(calls(7, 1), 1);
+        turns.spread();
+        assert_eq!(calls(7, 1), 0, "others may call by other threads");
     }
 
     #[test]

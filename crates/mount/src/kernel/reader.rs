@@ -94,7 +94,9 @@ pub(super) fn spawn_all(
                 courtesy.join(cpu);
             }
             match cpu {
-                Some(cpu) if index == 0 => read_first(&own, buffer, &watch.dispatch, courtesy, cpu),
+                Some(cpu) if index == 0 => {
+                    read_first(&own, buffer, &watch.dispatch, courtesy, (cpu, count > 1));
+                }
                 _ => read(&own, buffer, &watch.dispatch, || courtesy.turns().wait()),
             }
             courtesy.turns().end();
@@ -103,18 +105,19 @@ pub(super) fn spawn_all(
     Ok(threads)
 }
 
-/// Reads as the thread that follows its callers.
+/// Reads as the thread that follows its callers, on `cpu` at first; `others` says whether there are more that can read.
 fn read_first(
     channel: &Arc<Channel>,
     mut buffer: Buffer,
     dispatch: &Dispatch,
     courtesy: &Courtesy,
-    cpu: usize,
+    (cpu, others): (usize, bool),
 ) {
     let mut follower = Follower::new(courtesy.turns(), cpu);
     while let Some(len) = next(channel, &mut buffer) {
-        follower.begin();
-        let caller = message(channel, &buffer, len, dispatch);
+        let caller = message(channel, &buffer, len, dispatch, |caller| {
+            follower.begin(caller) && others
+        });
         if let Some(cpu) = follower.end(caller) {
             courtesy.follow(cpu);
         }
@@ -125,7 +128,7 @@ fn read_first(
 fn read(channel: &Arc<Channel>, mut buffer: Buffer, dispatch: &Dispatch, turn: impl Fn()) {
     turn();
     while let Some(len) = next(channel, &mut buffer) {
-        message(channel, &buffer, len, dispatch);
+        message(channel, &buffer, len, dispatch, |_| false);
         turn();
     }
 }
@@ -146,14 +149,28 @@ fn next(channel: &Channel, buffer: &mut Buffer) -> Option<usize> {
     }
 }
 
-/// Handles one message and returns the thread that it came from, 0 when none or unknown.
-fn message(channel: &Arc<Channel>, buffer: &Buffer, len: usize, dispatch: &Dispatch) -> u32 {
+/// Handles one message and returns the thread that it came from, 0 when none or unknown; `begin` is asked before whether
+/// that is the only caller.
+fn message(
+    channel: &Arc<Channel>,
+    buffer: &Buffer,
+    len: usize,
+    dispatch: &Dispatch,
+    begin: impl FnOnce(u32) -> bool,
+) -> u32 {
     let source = buffer.filled(len);
     let Some(header) = head(source.bytes) else {
         tracing::warn!(len, "the kernel sent less than a header");
+        begin(0);
         return 0;
     };
+    let is_lone = begin(header.pid);
     let line = || Line::Device(Arc::clone(channel));
-    dispatch.message(&header, Body::contiguous(source), channel.interrupts(), line);
+    dispatch.message(
+        (&header, is_lone),
+        Body::contiguous(source),
+        channel.interrupts(),
+        line,
+    );
     header.pid
 }

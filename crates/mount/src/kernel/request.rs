@@ -27,6 +27,9 @@ pub struct Request<'a> {
     pub pid: u32,
     /// The directory's group when the caller is in it as a supplementary group (`FUSE_CREATE_SUPP_GROUP` only).
     pub supplementary_group: Option<u32>,
+    /// Whether the caller has been the only one for a while: it alone waits for the thread that handles this, which may
+    /// therefore wait for a disk. Others who call meanwhile are answered by other threads, after a moment.
+    pub is_lone: bool,
     /// What is asked.
     pub operation: Operation<'a>,
 }

@@ -359,7 +359,7 @@ impl Ring {
         self.go
             .watch
             .dispatch()
-            .message(&arrived.header, body, self.go.channel.interrupts(), line);
+            .message((&arrived.header, false), body, self.go.channel.interrupts(), line);
         Ok(())
     }
 

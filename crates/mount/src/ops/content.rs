@@ -85,14 +85,19 @@ impl Served {
     }
 
     /// Makes a file durable with all names; an fsync of the root makes everything durable, which `sync` cannot ask for.
-    pub(super) fn fsync(&self, ino: Ino, pending: &mut Pending) {
+    pub(super) fn fsync(&self, ino: Ino, is_lone: bool, pending: &mut Pending) {
         if ino == Ino::ROOT {
             return self.syncfs(pending);
         }
         let Some(waiting) = pending.take().map(Waiting::new) else {
             return;
         };
-        self.branch.sync(ino, Box::new(move |synced| waiting.end(synced)));
+        let done = Box::new(move |synced| waiting.end(synced));
+        if is_lone {
+            self.branch.sync_here(ino, done);
+        } else {
+            self.branch.sync(ino, done);
+        }
     }
 
     pub(super) fn syncfs(&self, pending: &mut Pending) {

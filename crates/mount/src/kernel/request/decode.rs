@@ -129,6 +129,7 @@ fn request<'a>(header: &abi::InHeader, mut body: Body<'a>, flags: InitFlags) -> 
         gid: header.gid,
         pid: header.pid,
         supplementary_group: supplementary_group(extensions)?,
+        is_lone: false,
         operation,
     })
 }
