@@ -69,8 +69,8 @@ pub struct Limits {
     pub connections_max: usize,
     /// How long a session may take to come back whose connection has ended and whose process has not.
     pub grace: Duration,
-    /// How long a session of another machine may take to come back: one that was cut off, or that slept. Who needs what
-    /// it holds does not wait as long; the owner knows its lease.
+    /// How long a session of another machine may take to come back that was cut off, or slept. Nobody tells of its end, so
+    /// what it holds is not free before.
     pub far_grace: Duration,
     /// How long each part of a greeting may take.
     pub greeting_max: Duration,
@@ -85,7 +85,7 @@ impl Default for Limits {
         Self {
             connections_max: 2048,
             grace: Duration::from_secs(10),
-            far_grace: Duration::from_secs(3600),
+            far_grace: Duration::from_secs(60),
             greeting_max: Duration::from_secs(5),
             stuck_max: Duration::from_secs(600),
             drain_max: Duration::from_secs(10),
@@ -277,10 +277,15 @@ impl Station {
     }
 
     /// Lets a connection in, unless there are too many.
-    fn enter(self: &Arc<Self>, stream: Stream, guest: Option<Guest>) -> Result<Present, Stream> {
+    fn enter(self: &Arc<Self>, stream: Stream, guest: Option<Guest>) -> Result<Present, (Stream, String)> {
         let mut visits = self.visits.lock();
-        if visits.present.len() >= self.limits.connections_max || self.is_stopping.load(Ordering::SeqCst) {
-            return Err(stream);
+        let max = self.limits.connections_max;
+        if self.is_stopping.load(Ordering::SeqCst) {
+            return Err((stream, "the owner ends; try again later".into()));
+        }
+        if visits.present.len() >= max {
+            let why = format!("the owner has {max} connections, as many as it takes; try again later");
+            return Err((stream, why));
         }
         visits.last += 1;
         let number = visits.last;
@@ -400,13 +405,7 @@ fn accept_all<B: 'static>(station: &Arc<Station>, listener: &UnixListener, host:
 fn admit<B: 'static>(station: &Arc<Station>, stream: Stream, guest: Option<Guest>, host: &Arc<dyn Host<B>>) {
     let present = match station.enter(stream, guest) {
         Ok(present) => present,
-        Err(stream) => {
-            let max = station.limits.connections_max;
-            return turn_away(
-                &stream,
-                &format!("the owner has {max} connections, as many as it takes; try again later"),
-            );
-        }
+        Err((stream, why)) => return turn_away(&stream, &why),
     };
     let host = host.clone();
     let served = std::thread::Builder::new()

@@ -34,18 +34,11 @@ const PATH_BEHIND: &str = "/session";
 /// The header by which a client knows that a server of drives has refused it, and nobody on the way.
 const REFUSED: &str = "tenure-refused";
 
-/// What a client does to learn that its server has gone, while nobody there reads: a greeting may wait for a drive to be
-/// opened. Afterwards it asks in words.
-const CLIENT_KEEPING: Keeping = Keeping {
+/// What both ends do to learn that the other has gone though nobody there reads or writes: a greeting may wait for a drive
+/// to be opened, and a client may have nothing to say. Where it waits for something a client asks in words, and sooner.
+const KEEPING: Keeping = Keeping {
     idle: Duration::from_secs(5),
     interval: Duration::from_secs(2),
-    count: 3,
-    unacknowledged_max: Duration::from_secs(30),
-};
-/// What a server does to learn that a client has gone: its session may come back, so nothing is lost by being slow.
-const SERVER_KEEPING: Keeping = Keeping {
-    idle: Duration::from_secs(15),
-    interval: Duration::from_secs(5),
     count: 3,
     unacknowledged_max: Duration::from_secs(30),
 };

@@ -8,7 +8,7 @@ use super::token::Token;
 use super::trust::{Looked, Trust};
 use super::tunnel::Tunnel;
 use super::websocket::{End, WebStream};
-use super::{CLIENT_KEEPING, HEAD_LEN_MAX, PATH_BEFORE, PATH_BEHIND, REFUSED};
+use super::{HEAD_LEN_MAX, KEEPING, PATH_BEFORE, PATH_BEHIND, REFUSED};
 use crate::owner::Error;
 use crate::transport::address::{HostPort, ServerAddress};
 use rustls::ClientConnection;
@@ -65,7 +65,7 @@ pub(in crate::transport) fn knock(knock: &Knock<'_>) -> Result<WebStream, Error>
         Some(looked) => Tunnel::tls(begin_tls(knock.at, looked)?.into()),
         None => Tunnel::plain(),
     };
-    let channel = Channel::new(socket, tunnel, CLIENT_KEEPING).map_err(failed)?;
+    let channel = Channel::new(socket, tunnel, KEEPING).map_err(failed)?;
     let mut received = Received::default();
     if let Some(looked) = &looked {
         channel

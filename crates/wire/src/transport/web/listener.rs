@@ -9,7 +9,7 @@ use super::channel::{Channel, Received};
 use super::identity::Identity;
 use super::tunnel::Tunnel;
 use super::websocket::{End, WebStream};
-use super::{HEAD_LEN_MAX, SERVER_KEEPING};
+use super::{HEAD_LEN_MAX, KEEPING};
 use crate::owner::Error;
 use crate::transport::address::HostPort;
 use crate::transport::answer::Guest;
@@ -230,7 +230,7 @@ impl Port {
             .map_err(|_| io::Error::other("another connection was upgraded"))?;
         let (socket, tunnel) = parts.io.into_inner().parts()?;
         socket.set_nonblocking(false)?;
-        let channel = Channel::new(socket, tunnel, SERVER_KEEPING)?;
+        let channel = Channel::new(socket, tunnel, KEEPING)?;
         let stream = WebStream::new(channel, End::Server, Received::default(), parts.read_buf.to_vec());
         Ok(Some((stream.into(), guest)))
     }
