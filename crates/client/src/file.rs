@@ -11,6 +11,8 @@ struct Layers {
     len: usize,
     pieces: Vec<Piece>,
     staged: Vec<(u64, Bytes)>,
+    /// Whether what is staged is all that is to be seen.
+    is_staged: bool,
 }
 
 impl Branch {
@@ -19,11 +21,26 @@ impl Branch {
         let layers = self.layers(ino, offset, len)?;
         let start = out.len();
         out.resize(start + layers.len, 0);
-        let out = &mut out[start..];
+        self.fill(&layers, offset, &mut out[start..])
+    }
+
+    /// Fills `into` with what the file holds from `offset` on, and returns how many bytes that are: fewer only at its end.
+    pub fn read_into(&self, ino: Ino, offset: u64, into: &mut [u8]) -> Result<usize, Error> {
+        let layers = self.layers(ino, offset, into.len())?;
+        self.fill(&layers, offset, &mut into[..layers.len])?;
+        Ok(layers.len)
+    }
+
+    fn fill(&self, layers: &Layers, offset: u64, out: &mut [u8]) -> Result<(), Error> {
+        let mut end = 0;
         for piece in &layers.pieces {
             let from = (piece.offset - offset) as usize;
-            self.inner
-                .fill(piece, &mut out[from..from + piece.extent.len() as usize])?;
+            out[end..from].fill(0);
+            end = from + piece.extent.len() as usize;
+            self.inner.fill(piece, &mut out[from..end])?;
+        }
+        if !layers.is_staged {
+            out[end..].fill(0);
         }
         for (at, bytes) in &layers.staged {
             let from = (at - offset) as usize;
@@ -40,9 +57,9 @@ impl Branch {
             if let Some(file) = state.stage.file(ino) {
                 file.visit(offset, end, |at, bytes| staged.push((at, bytes)));
             }
-            let covered =
+            let is_staged =
                 matches!(&staged[..], [(at, bytes)] if *at == offset && bytes.len() as u64 == end - offset);
-            let pieces = if covered {
+            let pieces = if is_staged {
                 Vec::new()
             } else {
                 state.branch.pieces(ino, offset, end)?
@@ -51,6 +68,7 @@ impl Branch {
                 len: (end - offset) as usize,
                 pieces,
                 staged,
+                is_staged,
             })
         })
     }

@@ -109,6 +109,14 @@ fn take(world: &World, ino: Ino, kept: &mut Kept, step: &Step, random: &mut Rand
     }
 }
 
+/// Reads all from an offset on into memory that holds something else.
+fn read_over(world: &World, ino: Ino, from: usize) -> Vec<u8> {
+    let mut bytes = vec![9; world.branch.attr(ino).unwrap().size as usize + 100];
+    let len = world.branch.read_into(ino, from as u64, &mut bytes).unwrap();
+    bytes.truncate(len);
+    bytes
+}
+
 fn live(at: At, stage_settle: u64, steps: &[Step]) {
     let mut world = World::new(at, options(stage_settle));
     let ino = world.file("file");
@@ -120,6 +128,10 @@ fn live(at: At, stage_settle: u64, steps: &[Step]) {
             take(&world, ino, &mut kept, step, &mut random);
         }
         assert!(world.read(ino) == kept.bytes, "{step:?}");
+        assert!(
+            read_over(&world, ino, 100) == kept.bytes[kept.bytes.len().min(100)..],
+            "{step:?}"
+        );
     }
     let world = world.reopen();
     assert!(world.read(ino) == kept.bytes);

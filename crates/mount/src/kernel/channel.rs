@@ -21,6 +21,9 @@ pub(super) const DEVICE: &str = "/dev/fuse";
 /// How many pieces a reply may have before their list moves to the heap.
 const PARTS_INLINE: usize = 7;
 
+/// Messages of at most so many bytes are put together before they are written: the kernel pins the memory of each piece.
+const WHOLE_MAX: usize = 256;
+
 /// `FUSE_DEV_IOC_CLONE`: binds a newly opened device to the connection of another one.
 const CLONE: ioctl::Opcode = ioctl::opcode::read::<u32>(229, 0);
 
@@ -87,6 +90,16 @@ impl Channel {
     fn write(&self, mut header: abi::OutHeader, parts: &[&[u8]]) -> Result<(), Errno> {
         let len = size_of::<abi::OutHeader>() + parts.iter().map(|part| part.len()).sum::<usize>();
         header.len = u32::try_from(len).map_err(|_| Errno::TOOBIG)?;
+        if len <= WHOLE_MAX {
+            let mut whole = [0; WHOLE_MAX];
+            let mut rest = &mut whole[..];
+            for part in std::iter::once(header.as_bytes()).chain(parts.iter().copied()) {
+                let (here, behind) = rest.split_at_mut(part.len());
+                here.copy_from_slice(part);
+                rest = behind;
+            }
+            return rustix::io::write(&self.fd, &whole[..len]).map(drop);
+        }
         let mut inline = [IoSlice::new(&[]); PARTS_INLINE + 1];
         let heap: Vec<IoSlice<'_>>;
         let slices = if parts.len() <= PARTS_INLINE {

@@ -2,8 +2,8 @@
 //!
 //! The kernel hands a request to the thread that has waited longest, on whatever CPU that is, and a wake-up of another CPU
 //! costs several times the request. So one thread, the first, reads alone and stays on the CPU of the thread that calls;
-//! where callers are on several CPUs, or an answer takes long, all read. Invariant: the first thread reads whenever it does
-//! not answer, and a thread that does not read is woken when it must.
+//! where callers are on several CPUs, or an answer takes long or is large, all read, each on a CPU of its own. Invariant: the
+//! first thread reads whenever it does not answer, and a thread that does not read is woken when it must.
 //!
 //! While one thread calls and no other, the first may take its time over an answer: who else comes meanwhile is served by the
 //! others from the second tick on.
@@ -14,9 +14,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Condvar, Mutex};
 
-/// Requests between two looks at where the caller runs. A look costs about a quarter of a request; a request that is
-/// answered from another CPU costs three.
+/// Requests between two looks at where the caller runs; twice as many each time that it is where it was, up to the maximum.
+/// A look costs more than half a request; a request that is answered from another CPU costs three.
 const BETWEEN_LOOKS: u32 = 16;
+const BETWEEN_LOOKS_MAX: u32 = 128;
 /// Of so many last looks, how many may find another caller on another CPU before callers count as being everywhere.
 const LOOKS: u32 = 16;
 const SCATTERED_MAX: u32 = 5;
@@ -24,6 +25,8 @@ const SCATTERED_MAX: u32 = 5;
 const LONE: u32 = 16;
 /// Requests of the first thread that all threads read for before it reads alone again.
 const SPREAD: u64 = 512;
+/// The same after a bulky request: the kernel reads ahead of who reads in sequence, so the next is on its way.
+const SPREAD_BULKY: u64 = 16;
 
 /// What the threads that read one device agree on.
 #[derive(Debug, Default)]
@@ -50,7 +53,8 @@ impl Turns {
         }
     }
 
-    fn is_for_all(&self) -> bool {
+    /// Tells whether all threads read.
+    pub(super) fn is_for_all(&self) -> bool {
         self.spread.load(Ordering::Relaxed) || self.ended.load(Ordering::Relaxed)
     }
 
@@ -85,11 +89,14 @@ impl Turns {
 #[derive(Debug)]
 pub(super) struct Follower<'a> {
     turns: &'a Turns,
+    /// Where it is while all read.
+    home: usize,
     cpu: usize,
     caller: Option<Caller>,
     /// The thread that called last, and how often in a row it had called before.
     last: (u32, u32),
     until_look: u32,
+    between_looks: u32,
     /// A bit for each of the last looks: whether it found another caller, on another CPU.
     scattered: u32,
     requests: u64,
@@ -108,10 +115,12 @@ impl<'a> Follower<'a> {
     pub(super) fn new(turns: &'a Turns, cpu: usize) -> Follower<'a> {
         Follower {
             turns,
+            home: cpu,
             cpu,
             caller: None,
             last: (0, 0),
             until_look: 1,
+            between_looks: BETWEEN_LOOKS,
             scattered: 0,
             requests: 0,
             spread_end: 0,
@@ -134,28 +143,51 @@ impl<'a> Follower<'a> {
         row >= LONE && !self.turns.is_for_all()
     }
 
-    /// Says that the request of `caller` was handled (a thread's number, 0 when unknown); returns the CPU to move to.
-    pub(super) fn end(&mut self, caller: u32) -> Option<usize> {
+    /// Says that the request of `caller` was handled (a thread's number, 0 when unknown), and whether it was a bulky one;
+    /// returns the CPU to move to.
+    pub(super) fn end(&mut self, caller: u32, is_bulky: bool) -> Option<usize> {
         self.turns.steps.fetch_add(1, Ordering::Relaxed);
         self.requests += 1;
+        if is_bulky {
+            return self.spread(SPREAD_BULKY);
+        }
         self.until_look = self.until_look.saturating_sub(1);
-        if self.until_look > 0 || caller == 0 {
+        if self.turns.is_for_all() {
+            self.until_look = self.until_look.min(BETWEEN_LOOKS);
+        }
+        if self.requests < self.spread_end || self.until_look > 0 || caller == 0 {
             return None;
         }
-        self.until_look = BETWEEN_LOOKS;
-        if self.requests >= self.spread_end {
-            self.turns.gather();
-        }
+        self.turns.gather();
         let known = self.caller.as_ref().is_some_and(|last| last.thread == caller);
+        self.until_look = self.between_looks;
         let cpu = self.cpu_of(caller)?;
         let is_elsewhere = cpu != self.cpu;
+        self.between_looks = if is_elsewhere {
+            BETWEEN_LOOKS
+        } else {
+            BETWEEN_LOOKS_MAX.min(self.between_looks * 2)
+        };
         self.scattered = (self.scattered << 1 | u32::from(is_elsewhere && !known)) & ((1 << LOOKS) - 1);
         if self.scattered.count_ones() > SCATTERED_MAX {
-            self.spread_end = self.requests + SPREAD;
+            // Nobody looks while all read: it is found out anew afterwards.
+            self.scattered = 0;
+            return self.spread(SPREAD);
+        }
+        self.go(cpu)
+    }
+
+    /// Lets all threads read for so many requests, each on a CPU of its own.
+    fn spread(&mut self, requests: u64) -> Option<usize> {
+        self.spread_end = self.spread_end.max(self.requests + requests);
+        if !self.turns.is_for_all() {
             self.turns.spread();
         }
-        self.cpu = cpu;
-        is_elsewhere.then_some(cpu)
+        self.go(self.home)
+    }
+
+    fn go(&mut self, cpu: usize) -> Option<usize> {
+        (std::mem::replace(&mut self.cpu, cpu) != cpu).then_some(cpu)
     }
 
     /// Returns the CPU that a thread ran on last.
@@ -182,6 +214,7 @@ fn processor(stat: &[u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
     use std::sync::Arc;
 
     #[test]
@@ -209,6 +242,42 @@ mod tests {
         });
         turns.look();
         other.join().expect("the other thread reads");
+    }
+
+    #[test]
+    fn a_bulky_request_calls_all_threads_for_a_while_and_the_first_goes_home() {
+        let turns = Turns::default();
+        let mut follower = Follower::new(&turns, 3);
+        follower.cpu = 4;
+        assert_eq!(follower.end(1, true), Some(3));
+        assert!(turns.is_for_all());
+        for _ in 0..SPREAD_BULKY {
+            follower.end(std::process::id(), false);
+        }
+        assert!(!turns.is_for_all());
+    }
+
+    #[test]
+    fn a_caller_who_stays_is_looked_for_less_and_less_often() {
+        let turns = Turns::default();
+        let allowed = sched_getaffinity(None).expect("it is told");
+        let cpu = (0..CpuSet::MAX_CPU).find(|cpu| allowed.is_set(*cpu));
+        let cpu = cpu.expect("this thread runs somewhere");
+        let mut only = CpuSet::new();
+        only.set(cpu);
+        sched_setaffinity(None, &only).expect("a thread may stay");
+        let own = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
+        let mut follower = Follower::new(&turns, cpu);
+        let mut looks = |requests| {
+            let mut looks = 0;
+            for _ in 0..requests {
+                looks += u32::from(follower.until_look <= 1);
+                follower.end(own, false);
+            }
+            looks
+        };
+        assert_eq!(looks(1 + 16 + 32 + 64), 4);
+        assert_eq!(looks(BETWEEN_LOOKS_MAX * 4), 4);
     }
 
     #[test]
@@ -241,12 +310,12 @@ mod tests {
         for look in 0..LOOKS {
             follower.cpu = usize::MAX;
             for _ in 0..BETWEEN_LOOKS {
-                follower.end(if look % 2 == 0 { own } else { first });
+                follower.end(if look % 2 == 0 { own } else { first }, false);
             }
         }
         assert!(turns.is_for_all());
         for _ in 0..2 * SPREAD {
-            follower.end(own);
+            follower.end(own, false);
         }
         assert!(!turns.is_for_all());
     }

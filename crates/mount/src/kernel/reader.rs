@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use rustix::io::Errno;
+use zerocopy::FromBytes;
 
+use super::abi;
 use super::activity::Activity;
 use super::channel::Channel;
 use super::courtesy::Courtesy;
@@ -64,6 +66,9 @@ impl Drop for Watch {
 /// With more CPUs than this, threads that all read one device would mostly wake on another CPU than their caller's.
 const PINNED_MAX: usize = 4;
 
+/// Bytes from which a READ is work for another CPU than the caller's.
+const BULKY: u32 = 512 << 10;
+
 /// Starts `count` threads that read the connection of `channel`; where they give way and are several, one for each CPU.
 pub(super) fn spawn_all(
     count: usize,
@@ -118,7 +123,7 @@ fn read_first(
         let caller = message(channel, &buffer, len, dispatch, |caller| {
             follower.begin(caller) && others
         });
-        if let Some(cpu) = follower.end(caller) {
+        if let Some(cpu) = follower.end(caller, is_bulky(&buffer, len)) {
             courtesy.follow(cpu);
         }
     }
@@ -173,4 +178,12 @@ fn message(
         line,
     );
     header.pid
+}
+
+/// Tells whether the message that was read last asks for much.
+fn is_bulky(buffer: &Buffer, len: usize) -> bool {
+    let message = buffer.filled(len).bytes;
+    let body = message.get(size_of::<abi::InHeader>()..).unwrap_or_default();
+    head(message).is_some_and(|header| header.opcode == abi::opcode::READ)
+        && abi::ReadIn::read_from_prefix(body).is_ok_and(|(read, _)| read.size >= BULKY)
 }

@@ -60,9 +60,12 @@ fn keep(data: Payload<'_>) -> Bytes {
 impl Served {
     pub(super) fn read(&self, ino: Ino, offset: u64, size: u32, pending: &mut Pending) {
         ANSWER.with_borrow_mut(|bytes| {
-            bytes.clear();
-            let read = self.branch.read(ino, offset, size as usize, bytes);
-            answer(pending, read, |reply, ()| reply.data(bytes));
+            let size = size as usize;
+            if bytes.len() < size {
+                bytes.resize(size, 0);
+            }
+            let read = self.branch.read_into(ino, offset, &mut bytes[..size]);
+            answer(pending, read, |reply, len| reply.data(&bytes[..len]));
         });
     }
 
