@@ -61,6 +61,7 @@ pub fn claim(
     draw: &dyn Fn() -> [u8; 16],
 ) -> Result<Claim, OpenError> {
     let previous = newest(bucket, drive)?;
+    refuse_newer(bucket, drive, previous)?;
     let claim = Claim {
         drive: drive.clone(),
         epoch: previous.next(),
@@ -80,6 +81,21 @@ pub fn claim(
                 read(bucket, drive, newer)?.map_or_else(|| "another owner".to_owned(), |claim| claim.who);
             Err(Refusal::Held { by }.into())
         }
+    }
+}
+
+/// Fails where the owner before was a newer program: what it has written cannot be read here. A claim that is damaged says
+/// nothing, and stops nobody.
+fn refuse_newer(bucket: &dyn Bucket, drive: &DriveName, epoch: Epoch) -> Result<(), Failure> {
+    if epoch == Epoch(0) {
+        return Ok(());
+    }
+    let key = key(drive, epoch);
+    match bucket.get(&key)? {
+        Some(bytes) if KIND.is_whole(&bytes) && !KIND.is_version_of(&bytes) => {
+            KIND.opened::<Claim>(&key, &bytes).map(drop)
+        }
+        Some(_) | None => Ok(()),
     }
 }
 

@@ -43,7 +43,7 @@ pub(crate) struct Beginning {
 pub struct Journal {
     order: Arc<Order>,
     threads: Threads,
-    _lock: Option<Lock>,
+    _lock: Option<Arc<Lock>>,
 }
 
 impl Journal {
@@ -51,7 +51,7 @@ impl Journal {
         bucket: Arc<dyn Bucket>,
         tier: Box<dyn Keeping>,
         beginning: Beginning,
-        lock: Option<Lock>,
+        lock: Option<Arc<Lock>>,
     ) -> Self {
         Self {
             order: Arc::new(Order::new(bucket, tier, beginning)),

@@ -135,7 +135,7 @@ impl Ground {
     }
 
     /// Begins the epoch that was claimed.
-    pub(crate) fn begin(self, begun: Begun) -> Result<(Box<dyn Keeping>, Option<Lock>), Failure> {
+    pub(crate) fn begin(self, begun: Begun) -> Result<(Box<dyn Keeping>, Option<Arc<Lock>>), Failure> {
         let Begun {
             bucket,
             claim,
@@ -153,7 +153,9 @@ impl Ground {
                     }
                     kept.extend(past.found.segments);
                 }
-                let folder = Folder::new((bucket, disk), claim, sizes, (at, kept));
+                let lock = Arc::new(lock);
+                let on = (bucket, disk, Arc::downgrade(&lock));
+                let folder = Folder::new(on, claim, sizes, (at, kept));
                 (Box::new(folder), Some(lock))
             }
             Self::Bucket => (Box::new(Objects::open(bucket, (claim, means), at)?), None),

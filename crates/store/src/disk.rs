@@ -73,15 +73,24 @@ pub trait DiskFile: Send + Sync {
 
 /// An exclusive lock; dropping it gives it back, and so does the end of the process.
 pub struct Lock {
-    _held: Box<dyn Send + Sync>,
+    held: Box<dyn Held>,
+}
+
+/// What a disk keeps of a lock; dropping it gives the lock back.
+pub trait Held: Send + Sync {
+    /// Tells whether the lock still keeps others out.
+    fn is_held(&self) -> bool;
 }
 
 impl Lock {
-    /// Wraps what releases the lock when it is dropped.
-    pub fn new(held: impl Send + Sync + 'static) -> Self {
-        Self {
-            _held: Box::new(held),
-        }
+    /// Wraps what a disk keeps.
+    pub fn new(held: impl Held + 'static) -> Self {
+        Self { held: Box::new(held) }
+    }
+
+    /// Tells whether it still keeps others out: a file that somebody has removed keeps nobody out, whoever has locked it.
+    pub fn is_held(&self) -> bool {
+        self.held.is_held()
     }
 }
 

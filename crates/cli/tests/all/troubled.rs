@@ -191,3 +191,24 @@ fn who_is_kept_out_by_a_mount_is_told_which() {
     );
     home.done(&["unmount", text(&dir)]);
 }
+
+/// Guarantee 4: once the lock is gone from the bucket, anybody may own the drive: no sync is acknowledged any more, and what was
+/// synced before is there for the next owner.
+#[test]
+fn a_mount_whose_lock_was_removed_says_of_nothing_that_it_is_durable() {
+    let Some(home) = Home::new() else { return };
+    let dir = home.mount("work", "m", &["--create"]);
+    fs::write(dir.join("before"), "synced").expect("there is room");
+    home.done(&["sync", text(&dir)]);
+    fs::remove_file(home.folder.path().join("data/tenure/bucket/drives/work/lock")).expect("it is there");
+    fs::write(dir.join("after"), "lost, and said to be").expect("it is staged");
+    let refused = home.tenure(&["sync", text(&dir)]);
+    assert_ne!(refused.status.code(), Some(0));
+    let status = home.status(&dir);
+    assert!(status["trouble"].to_string().contains("lock"), "{status}");
+    home.kill(&dir);
+    let dir = home.mount("work", "m", &[]);
+    assert_eq!(fs::read(dir.join("before")).expect("it was synced"), b"synced");
+    home.done(&["unmount", text(&dir)]);
+    assert!(home.done(&["check", "work", "--deep"]).contains("whole"));
+}

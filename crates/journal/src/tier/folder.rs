@@ -21,10 +21,10 @@ use parking_lot::Mutex;
 use read::Segment;
 use room::{Preparer, Room, Sizes, planned_len};
 use segment::{Frame, group_len};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tenure_model::{Failure, Seq};
-use tenure_store::{Bucket, Disk, Signal};
+use tenure_store::{Bucket, Disk, Lock, Signal};
 use write::Writer;
 
 /// The records of an owner's epoch, in files.
@@ -32,6 +32,8 @@ pub(crate) struct Folder {
     claim: Claim,
     bucket: Arc<dyn Bucket>,
     disk: Arc<dyn Disk>,
+    /// The drive's lock, which the journal holds.
+    lock: Weak<Lock>,
     /// Bytes that ordinary records leave to those that free space.
     reserve: u64,
     /// Where this epoch began.
@@ -48,7 +50,7 @@ pub(crate) struct Folder {
 impl Folder {
     /// Begins at `began`; `segments` are those of earlier epochs that are still there, in order.
     pub(crate) fn new(
-        (bucket, disk): (Arc<dyn Bucket>, Arc<dyn Disk>),
+        (bucket, disk, lock): (Arc<dyn Bucket>, Arc<dyn Disk>, Weak<Lock>),
         claim: Claim,
         sizes: Sizes,
         (began, segments): (Position, Vec<Segment>),
@@ -63,6 +65,7 @@ impl Folder {
             claim,
             bucket,
             disk,
+            lock,
             reserve: sizes.reserve,
             began,
         }
@@ -78,6 +81,18 @@ impl Folder {
         let prepared = preparer.prepare(planned)?;
         self.room.lock().add(prepared);
         Ok(())
+    }
+
+    /// Fails when nothing keeps another owner away any more. Whoever takes the drive over has found the lock gone before it
+    /// reads what is written; so what was durable while the lock was there is found.
+    fn check_lock(&self) -> Result<(), Failure> {
+        if self.lock.upgrade().is_some_and(|lock| lock.is_held()) {
+            return Ok(());
+        }
+        Err(Failure::Fenced(format!(
+            "the lock of {} was removed from the bucket; whoever opens the drive next has it",
+            self.claim.drive
+        )))
     }
 
     /// Deletes marks before their segments.
@@ -176,7 +191,7 @@ impl Keeping for Folder {
             Ok(()) => room.leave(count),
             Err(_) => room.plan(0, (free, whole)),
         }
-        written
+        written.and_then(|()| self.check_lock())
     }
 
     fn seal(&self, end: Position) -> Result<(), Failure> {
@@ -232,7 +247,7 @@ impl Keeping for Folder {
 
     /// The drive's lock keeps every other owner away.
     fn look(&self) -> Result<(), Failure> {
-        Ok(())
+        self.check_lock()
     }
 
     fn proof_age(&self) -> Duration {

@@ -3,7 +3,7 @@
 use crate::world::{Bytes, append, claimant, drive, open, record, records};
 use std::sync::Arc;
 use tenure_journal::{Claim, Opening, epoch, seal};
-use tenure_model::{Epoch, Failure, Refusal, Seq};
+use tenure_model::{Digest, Epoch, Failure, Refusal, Seq};
 use tenure_store::faulty::{CallKind, Fault, Plan};
 use tenure_store::{Bucket, FaultyBucket, FolderBucket, Key, MemoryBucket, OpenError};
 
@@ -42,6 +42,33 @@ fn each_claim_follows_on_the_one_before() {
         assert_eq!(epoch::read(&bucket, &drive(), claim.epoch), Ok(Some(claim)));
     }
     assert_eq!(epoch::newest(&bucket, &drive()), Ok(Epoch(12)));
+}
+
+/// What a newer program has written cannot be read here: it is said so before anything is claimed. A damaged claim says
+/// nothing.
+#[test]
+fn a_drive_whose_owner_was_a_newer_program_is_not_claimed() {
+    let bucket = MemoryBucket::new();
+    let claim = |bucket: &MemoryBucket| epoch::claim(bucket, &drive(), "an owner", &|| [7; 16]);
+    claim(&bucket).unwrap();
+    let key = Key::in_drive(&drive(), &["epochs", &format!("{:020}", 1)]);
+    let mut bytes = bucket.get(&key).unwrap().expect("it was claimed");
+    bytes[8] = 2;
+    let damaged = MemoryBucket::new();
+    damaged.put_if_absent(&key, &bytes).unwrap();
+    assert_eq!(claim(&damaged).unwrap().epoch, Epoch(2));
+
+    let signed = bytes.len() - 32;
+    let digest = Digest::of(&bytes[..signed]);
+    bytes[signed..].copy_from_slice(&digest.0);
+    let newer = MemoryBucket::new();
+    newer.put_if_absent(&key, &bytes).unwrap();
+    let refused = claim(&newer).unwrap_err().to_string();
+    assert!(
+        refused.contains("version 2") && refused.contains("newer tenure"),
+        "{refused}"
+    );
+    assert_eq!(epoch::newest(&newer, &drive()), Ok(Epoch(1)));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::file::FolderFile;
 use super::temporary::rename_if_absent;
 use super::tree::Tree;
 use crate::bucket::{OpenError, Requests};
-use crate::disk::{Disk, DiskFile, Lock, Space};
+use crate::disk::{self, Disk, DiskFile, Lock, Space};
 use crate::key::Key;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -120,6 +120,12 @@ impl Disk for FolderDisk {
 /// A lock, given back when its file is closed.
 struct Held {
     file: OwnedFd,
+}
+
+impl disk::Held for Held {
+    fn is_held(&self) -> bool {
+        rustix::fs::fstat(&self.file).is_ok_and(|stat| stat.st_nlink > 0)
+    }
 }
 
 impl Drop for Held {

@@ -3,7 +3,7 @@
 use super::Contents;
 use super::file::MemoryFile;
 use crate::bucket::{OpenError, RequestKind, Requests, missing_or_short};
-use crate::disk::{Disk, DiskFile, Lock, Space};
+use crate::disk::{self, Disk, DiskFile, Lock, Space};
 use crate::key::Key;
 use parking_lot::Mutex;
 use std::io::IoSliceMut;
@@ -116,6 +116,12 @@ impl Disk for MemoryDisk {
 struct Held {
     key: Key,
     contents: Arc<Mutex<Contents>>,
+}
+
+impl disk::Held for Held {
+    fn is_held(&self) -> bool {
+        self.contents.lock().locks.contains_key(&self.key)
+    }
 }
 
 impl Drop for Held {
