@@ -2,7 +2,8 @@
 //!
 //! Invariant: one batch is on its way at a time; the next one carries everything that came meanwhile, so concurrent
 //! syncs share a batch. A sync that is acknowledged covers every change that returned before the sync was asked. A batch
-//! that the owner has accepted and cannot make durable yet is kept as it is and shipped again, before any other.
+//! that the owner has accepted and cannot make durable yet, or whose outcome nobody told, is kept as it is and shipped again,
+//! before any other.
 //!
 //! The shipper does it, or the thread that asks where that is sooner: when nobody ships, little is to be shipped, and that
 //! has been quick before. Whoever ships has said that changes are lost before another can find nothing to ship.
@@ -446,7 +447,7 @@ impl Inner {
         while let Some((cut, covers)) = self.cut()? {
             let shipped = self.ship_cut(shipping, &cut);
             match &shipped {
-                Err(error) if is_accepted(error) => {
+                Err(error) if self.may_be_accepted(error) => {
                     shipping.accepted = Some(cut);
                     return shipped;
                 }
@@ -513,13 +514,23 @@ impl Inner {
         unreachable!("the chases are counted")
     }
 
+    /// Tells whether a batch is in the owner's order, or may be: an owner elsewhere knows it again when it comes back, or the
+    /// next owner does.
+    fn may_be_accepted(&self, error: &Error) -> bool {
+        match error {
+            Error::Failed(Failure::Waits(_)) => true,
+            Error::Failed(Failure::Unknown(_)) => self.is_elsewhere,
+            Error::Failed(_) | Error::Refused(_) => false,
+        }
+    }
+
     fn note_failure(&self, error: &Error) {
         if wait::would_have_waited() {
             // Another thread will do it.
             return;
         }
         match error {
-            error if is_not_done(error) || is_accepted(error) => {
+            error if is_not_done(error) || self.may_be_accepted(error) => {
                 // They are tried again with the next look, or when somebody syncs.
                 if self.waiting.wants.lock().fails.replace(error.clone()).is_none() {
                     tracing::warn!(%error, "changes wait for the bucket");
@@ -529,11 +540,6 @@ impl Inner {
             error => self.break_down(error.clone()),
         }
     }
-}
-
-/// Tells whether a batch is in the owner's order, and not durable yet.
-fn is_accepted(error: &Error) -> bool {
-    matches!(error, Error::Failed(Failure::Waits(_)))
 }
 
 /// Tells whether a failed call certainly changed nothing, so that it may be made again.

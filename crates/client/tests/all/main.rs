@@ -12,4 +12,5 @@ mod listing;
 mod merge;
 mod random;
 mod serving;
+mod unheard;
 mod waiting;

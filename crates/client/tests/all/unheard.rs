@@ -1,0 +1,47 @@
+//! An owner whose answer to a batch nobody heard.
+
+use crate::owner::Watched;
+use crate::world::{At, World, make};
+use bytes::Bytes;
+use tenure_client::{Error, Options};
+use tenure_model::{Failure, Ino};
+
+fn unheard(owner: &Watched) {
+    let error: Error = Failure::Unknown("nobody answers".into()).into();
+    owner.before_ship(move || Err(error));
+}
+
+fn write(world: &World, ino: Ino, text: &'static [u8]) {
+    world.branch.write(ino, 0, Bytes::from_static(text)).unwrap();
+}
+
+/// An owner in another process may come back, or another may take its place: the batch is shipped again, and nothing ends.
+#[test]
+fn what_an_owner_elsewhere_may_have_accepted_is_shipped_again() {
+    let world = World::new(At::Elsewhere, Options::default());
+    let ino = make(&world.branch, "file").unwrap();
+    world.sync(ino);
+    for (before, after) in [(&b"one"[..], &b"two"[..]), (b"three", b"four!")] {
+        write(&world, ino, before);
+        unheard(&world.owner);
+        assert!(world.branch.sync_all().is_err(), "nobody knows");
+        assert_eq!(world.branch.broken(), None);
+        write(&world, ino, after);
+        world.sync(ino);
+        assert_eq!(world.read(ino), after);
+    }
+    let world = world.reopen();
+    assert_eq!(world.read(ino), b"four!");
+    world.branch.close().unwrap();
+}
+
+/// An owner in this process that does not know has stopped, and so has the branch.
+#[test]
+fn what_an_owner_here_does_not_know_ends_the_branch() {
+    let world = World::new(At::Here, Options::default());
+    let ino = make(&world.branch, "file").unwrap();
+    unheard(&world.owner);
+    assert!(world.branch.sync_all().is_err());
+    assert!(world.branch.broken().is_some());
+    assert!(world.branch.write(ino, 0, Bytes::from_static(b"more")).is_err());
+}
