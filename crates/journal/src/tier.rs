@@ -101,6 +101,9 @@ pub(crate) enum Ground {
     Bucket,
 }
 
+/// What keeps an owner's records, and the lock under which it does where there is one.
+pub(crate) type Kept = (Box<dyn Keeping>, Option<Arc<Lock>>);
+
 /// What an owner begins with.
 pub(crate) struct Begun {
     pub(crate) bucket: Arc<dyn Bucket>,
@@ -135,7 +138,7 @@ impl Ground {
     }
 
     /// Begins the epoch that was claimed.
-    pub(crate) fn begin(self, begun: Begun) -> Result<(Box<dyn Keeping>, Option<Arc<Lock>>), Failure> {
+    pub(crate) fn begin(self, begun: Begun) -> Result<Kept, Failure> {
         let Begun {
             bucket,
             claim,
