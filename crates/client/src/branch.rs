@@ -4,9 +4,10 @@
 
 use crate::frays::Frays;
 use crate::log::Log;
-use crate::ship::{Cut, LOG_SHIP, Shipping, Waiting};
+use crate::ship::{Cut, LOG_SHIP, Shipping};
 use crate::stage::Stage;
 use crate::wait;
+use crate::wants::Waiting;
 use parking_lot::{Condvar, Mutex, RwLock, RwLockWriteGuard};
 use std::collections::VecDeque;
 use std::sync::Arc;

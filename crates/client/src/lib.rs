@@ -16,6 +16,7 @@ mod settle;
 mod ship;
 mod stage;
 pub mod wait;
+mod wants;
 
 pub use branch::{Branch, Options, Threads, Unsynced, Witness};
 pub use tenure_core::{DirEntry, Outcome, Seek, Totals};

@@ -11,7 +11,7 @@
 use crate::branch::{Branch, Inner, State, Threads, Unsynced};
 use crate::log::Log;
 use crate::wait;
-use parking_lot::{Condvar, Mutex};
+use crate::wants::{InFlight, Scope, Turn, Waiter};
 use std::sync::mpsc;
 use std::time::Duration;
 use tenure_model::{Batch, Digest, Failure, Ino, Op, Refusal};
@@ -125,171 +125,6 @@ impl Haste {
             self.next = (self.next - 1).max(LEFT_MIN);
         }
     }
-}
-
-/// What is on its way.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct InFlight {
-    pub(crate) ops: u64,
-    pub(crate) since: Option<Duration>,
-}
-
-/// What a sync covers besides the order of all names.
-enum Scope {
-    File(Ino),
-    All,
-}
-
-struct Waiter {
-    scope: Scope,
-    done: Done<()>,
-}
-
-#[derive(Default)]
-struct Wants {
-    waiters: Vec<Waiter>,
-    changed: bool,
-    hurry: bool,
-    settle: bool,
-    stopped: bool,
-    in_flight: InFlight,
-    /// Why the last thing that was shipped has to be shipped again: it is said once.
-    fails: Option<Error>,
-    trouble: Option<Error>,
-}
-
-/// Where the two threads are told what is wanted of them.
-#[derive(Default)]
-pub(crate) struct Waiting {
-    wants: Mutex<Wants>,
-    ship: Condvar,
-    settle: Condvar,
-}
-
-impl Waiting {
-    /// Says that there is something to ship within the lag.
-    pub(crate) fn changed(&self) {
-        let mut wants = self.wants.lock();
-        if !wants.changed {
-            wants.changed = true;
-            self.ship.notify_one();
-        }
-    }
-
-    /// Says that the log is so long that it should be shipped now.
-    pub(crate) fn hurry(&self) {
-        let mut wants = self.wants.lock();
-        if !wants.hurry {
-            wants.hurry = true;
-            self.ship.notify_one();
-        }
-    }
-
-    /// Asks the settler to make room on the stage.
-    pub(crate) fn settle(&self) {
-        let mut wants = self.wants.lock();
-        if !wants.settle {
-            wants.settle = true;
-            self.settle.notify_one();
-        }
-    }
-
-    /// Ends both threads.
-    pub(crate) fn stop(&self) {
-        self.wants.lock().stopped = true;
-        self.ship.notify_all();
-        self.settle.notify_all();
-    }
-
-    /// Tells whether it is time to end.
-    pub(crate) fn is_stopped(&self) -> bool {
-        self.wants.lock().stopped
-    }
-
-    /// Tells whether nobody asks for anything, and nothing that was asked has failed.
-    fn is_idle(&self) -> bool {
-        let wants = self.wants.lock();
-        let asks = wants.hurry || wants.stopped || !wants.waiters.is_empty();
-        !asks && wants.fails.is_none() && wants.trouble.is_none()
-    }
-
-    pub(crate) fn in_flight(&self) -> InFlight {
-        self.wants.lock().in_flight
-    }
-
-    pub(crate) fn trouble(&self) -> Option<Error> {
-        self.wants.lock().trouble.clone()
-    }
-
-    /// Returns why what is not durable waits, if it does: said by the settler or by the shipper.
-    pub(crate) fn reason(&self) -> Option<Error> {
-        let wants = self.wants.lock();
-        wants.fails.as_ref().or(wants.trouble.as_ref()).cloned()
-    }
-
-    pub(crate) fn set_trouble(&self, trouble: Option<Error>) {
-        self.wants.lock().trouble = trouble;
-    }
-
-    /// Waits until the stage should be settled; false when it is time to end.
-    pub(crate) fn until_settle(&self) -> bool {
-        let mut wants = self.wants.lock();
-        while !wants.settle && !wants.stopped {
-            self.settle.wait(&mut wants);
-        }
-        wants.settle = false;
-        !wants.stopped
-    }
-
-    /// Waits a while; false when it is time to end.
-    pub(crate) fn rest(&self, time: Duration) -> bool {
-        let mut wants = self.wants.lock();
-        if !wants.stopped {
-            self.settle.wait_for(&mut wants, time);
-        }
-        !wants.stopped
-    }
-
-    fn ask(&self, waiter: Waiter) {
-        let mut wants = self.wants.lock();
-        if wants.stopped {
-            drop(wants);
-            return (waiter.done)(Err(Failure::DidNotHappen("the branch is closed".into()).into()));
-        }
-        wants.waiters.push(waiter);
-        self.ship.notify_one();
-    }
-
-    /// Waits for the next thing to do; with changes that nobody waits for, no longer than `tick`.
-    fn turn(&self, tick: Duration) -> Turn {
-        let mut wants = self.wants.lock();
-        loop {
-            if wants.hurry || !wants.waiters.is_empty() {
-                wants.hurry = false;
-                return Turn::Ship(std::mem::take(&mut wants.waiters));
-            }
-            if wants.stopped {
-                return Turn::End;
-            }
-            if !wants.changed {
-                self.ship.wait(&mut wants);
-            } else if self.ship.wait_for(&mut wants, tick).timed_out() {
-                // Whoever changes something from here on says so again.
-                wants.changed = false;
-                return Turn::Look;
-            }
-        }
-    }
-}
-
-/// What the shipper does next.
-enum Turn {
-    /// Ship what these want; without any, everything.
-    Ship(Vec<Waiter>),
-    /// Look whether something has waited for the lag.
-    Look,
-    /// End.
-    End,
 }
 
 impl Branch {
@@ -431,7 +266,7 @@ impl Inner {
         self.check_broken()?;
         let shipped = self.ship_cuts(shipping);
         match &shipped {
-            Ok(()) => self.waiting.wants.lock().fails = None,
+            Ok(()) => self.waiting.set_shipped(),
             Err(error) => self.note_failure(error),
         }
         shipped
@@ -442,7 +277,7 @@ impl Inner {
             let shipped = self.ship_cut(shipping, &accepted);
             shipping.accepted = shipped.is_err().then_some(accepted);
             shipped?;
-            self.waiting.wants.lock().in_flight = InFlight::default();
+            self.waiting.set_in_flight(InFlight::default());
         }
         while let Some((cut, covers)) = self.cut()? {
             let shipped = self.ship_cut(shipping, &cut);
@@ -454,7 +289,7 @@ impl Inner {
                 Err(error) if is_not_done(error) => self.state.write().cuts.push_front(cut),
                 Ok(()) | Err(_) => {}
             }
-            self.waiting.wants.lock().in_flight = InFlight::default();
+            self.waiting.set_in_flight(InFlight::default());
             shipped?;
             if matches!(covers, Covers::All) {
                 break;
@@ -473,10 +308,10 @@ impl Inner {
             chunks: log.chunks.clone(),
             ops: log.ops.clone(),
         };
-        self.waiting.wants.lock().in_flight = InFlight {
+        self.waiting.set_in_flight(InFlight {
             ops: log.count,
             since: log.oldest(),
-        };
+        });
         let (send, receive) = mpsc::sync_channel(1);
         self.owner.ship(
             batch,
@@ -532,7 +367,7 @@ impl Inner {
         match error {
             error if is_not_done(error) || self.may_be_accepted(error) => {
                 // They are tried again with the next look, or when somebody syncs.
-                if self.waiting.wants.lock().fails.replace(error.clone()).is_none() {
+                if self.waiting.set_fails(error.clone()) {
                     tracing::warn!(%error, "changes wait for the bucket");
                 }
                 self.waiting.changed();
