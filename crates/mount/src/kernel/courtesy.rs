@@ -3,8 +3,9 @@
 //! A caller that waits for its answer wakes where the scheduler finds an idle CPU, and a wake-up of another CPU costs more
 //! than a request, most of all where CPUs are virtual. A CPU that runs nothing but a thread of the idle class
 //! (SCHED_IDLE) counts as idle: so serving threads of that class, one on each CPU, answer a caller who then goes on where
-//! it was. On a busy machine such a thread would starve. Invariant: a serving thread that has waited for its CPU for a
-//! whole tick is back in the usual class, for a time that grows while that keeps happening.
+//! it was. On a busy machine such a thread would starve, or get its CPU so late that all waits for it. Invariant: a serving
+//! thread that others than its caller keep from its CPU for half the time, a few ticks long, is back in the usual class, with a
+//! slice so short that it gets the CPU soon, for a time that grows while that keeps happening.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -13,8 +14,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rustix::process::{Resource, geteuid, getpid, getrlimit};
+use rustix::process::{Resource, geteuid, getpid, getpriority_process, getrlimit};
 use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_setaffinity};
+use rustix::time::{ClockId, clock_gettime};
 
 use super::activity::Activity;
 use super::follow::Turns;
@@ -28,6 +30,15 @@ const CALM_TICKS_MIN: u32 = 4;
 const CALM_TICKS_MAX: u32 = 256;
 /// Ticks without starving after which the next stay is half as long.
 const FED_TICKS: u32 = 16;
+/// How long in a tick a thread may wait for its CPU while neither its caller nor its own process runs.
+const WAIT_MAX: Duration = Duration::from_millis(5);
+/// Ticks in a row in which it waits longer until it counts as starved.
+const HUNGRY_TICKS: u32 = 3;
+/// What a thread asks for of its CPU in the usual class: of threads that wake, those that ask for less go first.
+const SLICE_SHORT: Duration = Duration::from_micros(100);
+/// What the kernel gives to all.
+const SLICE_USUAL: Duration = Duration::ZERO;
+
 /// What a mount does about the time that a wake-up takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wakeups {
@@ -53,11 +64,13 @@ pub(super) struct Courtesy {
 struct Serving {
     thread: Pid,
     cpu: usize,
-    /// `/proc/self/task/<thread>/schedstat` and `stat`.
-    schedstat: File,
+    times: Times,
+    /// `/proc/self/task/<thread>/stat`.
     stat: File,
+    /// Who calls, and its times.
+    caller: Option<(u32, Times)>,
     class: Class,
-    slices: u64,
+    hungry_ticks: u32,
     fed_ticks: u32,
     calm_ticks: u32,
 }
@@ -109,16 +122,17 @@ impl Courtesy {
     /// Lets the calling thread, which serves, give way on `cpu`.
     pub(super) fn join(&self, cpu: usize) {
         let thread = gettid();
-        let open = |file: &str| File::open(format!("/proc/self/task/{}/{file}", thread.as_raw_nonzero()));
-        match (open("schedstat"), open("stat")) {
-            (Ok(schedstat), Ok(stat)) => {
+        let own = format!("/proc/self/task/{}", thread.as_raw_nonzero());
+        match (Times::of(&own), File::open(format!("{own}/stat"))) {
+            (Ok(times), Ok(stat)) => {
                 let mut serving = Serving {
                     thread,
                     cpu,
-                    schedstat,
+                    times,
                     stat,
+                    caller: None,
                     class: Class::Idle,
-                    slices: 0,
+                    hungry_ticks: 0,
                     fed_ticks: 0,
                     calm_ticks: CALM_TICKS_MIN,
                 };
@@ -149,15 +163,14 @@ impl Courtesy {
         let mut all = self.serving.lock();
         if let Some(serving) = all.iter_mut().find(|serving| serving.thread == thread) {
             serving.cpu = cpu;
-            if serving.class == Class::Idle {
-                serving.give_way();
-            }
+            let _ = sched_setaffinity(None, &only(cpu));
         }
     }
 
     fn run(&self) {
         *self.looking.lock() = Some(gettid());
         let mut seen = 0;
+        let mut process = process_ran();
         while self.activity.sleep(seen) {
             let mut quiet = 0;
             while quiet < QUIET_TICKS {
@@ -167,8 +180,11 @@ impl Courtesy {
                 let requests = self.activity.requests();
                 quiet = if requests == seen { quiet + 1 } else { 0 };
                 seen = requests;
+                let caller = self.turns.caller();
+                let ran = process_ran();
+                let own = ran.saturating_sub(std::mem::replace(&mut process, ran));
                 for serving in self.serving.lock().iter_mut() {
-                    serving.look();
+                    serving.look(caller, own);
                 }
                 self.turns.look();
             }
@@ -177,12 +193,16 @@ impl Courtesy {
 }
 
 impl Serving {
-    /// Looks whether the thread has waited for its CPU since the last look, and whether it may give way again.
-    fn look(&mut self) {
+    /// Looks whether the thread has waited for its CPU since the last look, longer than `caller` (a thread's number, 0 when
+    /// unknown) and its own process ran, and whether it may give way again.
+    fn look(&mut self, caller: u32, own: Duration) {
         match self.class {
             Class::Idle => {
-                let before = std::mem::replace(&mut self.slices, slices(&self.schedstat).unwrap_or(0));
-                if before == self.slices && is_waiting_for_cpu(&self.stat) {
+                let passed = self.times.pass();
+                let is_hungry = passed.waited > self.ran(caller) + own + WAIT_MAX;
+                self.hungry_ticks = if is_hungry { self.hungry_ticks + 1 } else { 0 };
+                let has_waited_all_the_time = passed.slices == 0 && is_waiting_for_cpu(&self.stat);
+                if has_waited_all_the_time || self.hungry_ticks == HUNGRY_TICKS {
                     self.come_back();
                 } else {
                     self.feed();
@@ -199,15 +219,27 @@ impl Serving {
 
     fn give_way(&mut self) {
         if sched_setaffinity(Some(self.thread), &only(self.cpu)).is_ok()
-            && set_class(self.thread, libc::SCHED_IDLE)
+            && set_class(self.thread, libc::SCHED_IDLE, SLICE_USUAL)
         {
             self.class = Class::Idle;
-            self.slices = 0;
+            self.times.pass();
         } else {
             self.class = Class::Usual {
                 ticks_left: CALM_TICKS_MAX,
             };
         }
+    }
+
+    /// Returns how long `caller` has run since the last look; nothing when it was another then.
+    fn ran(&mut self, caller: u32) -> Duration {
+        if let Some((of, times)) = &mut self.caller
+            && *of == caller
+        {
+            return times.pass().ran;
+        }
+        let times = Times::of(&format!("/proc/{caller}")).ok();
+        self.caller = times.map(|times| (caller, times));
+        Duration::ZERO
     }
 
     fn feed(&mut self) {
@@ -219,7 +251,8 @@ impl Serving {
     }
 
     fn come_back(&mut self) {
-        set_class(self.thread, libc::SCHED_OTHER);
+        self.hungry_ticks = 0;
+        set_class(self.thread, libc::SCHED_OTHER, SLICE_SHORT);
         self.class = Class::Usual {
             ticks_left: self.calm_ticks,
         };
@@ -234,7 +267,7 @@ pub fn serve_no_more() {
     let first = getpid();
     // SAFETY: the call touches no memory.
     let class = unsafe { libc::sched_getscheduler(first.as_raw_nonzero().get()) };
-    set_class(gettid(), class);
+    set_class(gettid(), class, SLICE_USUAL);
     if let Ok(usual) = sched_getaffinity(Some(first)) {
         let _ = sched_setaffinity(None, &usual);
     }
@@ -246,16 +279,62 @@ fn only(cpu: usize) -> CpuSet {
     only
 }
 
-/// Returns how often the thread was given a CPU: the third number (`Documentation/scheduler/sched-stats.rst`).
-fn slices(schedstat: &File) -> Option<u64> {
-    let mut text = [0; 96];
-    let len = schedstat.read_at(&mut text, 0).ok()?;
-    std::str::from_utf8(&text[..len])
-        .ok()?
-        .split_whitespace()
-        .nth(2)?
-        .parse()
-        .ok()
+/// What a thread has got of the CPUs, from its `schedstat` (`Documentation/scheduler/sched-stats.rst`).
+#[derive(Debug)]
+struct Times {
+    schedstat: File,
+    seen: Passed,
+}
+
+/// What a thread got between two looks.
+#[derive(Clone, Copy, Debug, Default)]
+struct Passed {
+    ran: Duration,
+    /// How long it waited for a CPU, as far as it has one since.
+    waited: Duration,
+    /// How often it was given a CPU.
+    slices: u64,
+}
+
+impl Times {
+    /// Returns the times of the thread whose directory in `/proc` is `directory`, from now on.
+    fn of(directory: &str) -> std::io::Result<Times> {
+        let mut times = Times {
+            schedstat: File::open(format!("{directory}/schedstat"))?,
+            seen: Passed::default(),
+        };
+        times.pass();
+        Ok(times)
+    }
+
+    /// Returns what has passed since the last call; nothing of a thread that has ended.
+    fn pass(&mut self) -> Passed {
+        let now = self.read().unwrap_or(self.seen);
+        let seen = std::mem::replace(&mut self.seen, now);
+        Passed {
+            ran: now.ran.saturating_sub(seen.ran),
+            waited: now.waited.saturating_sub(seen.waited),
+            slices: now.slices.saturating_sub(seen.slices),
+        }
+    }
+
+    fn read(&self) -> Option<Passed> {
+        let mut text = [0; 96];
+        let len = self.schedstat.read_at(&mut text, 0).ok()?;
+        let mut numbers = std::str::from_utf8(&text[..len]).ok()?.split_whitespace();
+        let mut next = || numbers.next()?.parse().ok();
+        Some(Passed {
+            ran: Duration::from_nanos(next()?),
+            waited: Duration::from_nanos(next()?),
+            slices: next()?,
+        })
+    }
+}
+
+/// Returns how long all threads of this process together have run.
+fn process_ran() -> Duration {
+    let ran = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(ran.tv_sec.cast_unsigned(), ran.tv_nsec as u32)
 }
 
 /// Tells whether the thread could run and does not: its state, behind the name in parentheses, is `R` (proc_pid_stat(5)).
@@ -269,9 +348,58 @@ fn is_waiting_for_cpu(stat: &File) -> bool {
     behind_name.and_then(|rest| rest.get(2)) == Some(&b'R')
 }
 
-/// Puts a thread of this process into a scheduling class; tells whether that worked.
-pub(super) fn set_class(thread: Pid, class: libc::c_int) -> bool {
-    let parameters = libc::sched_param { sched_priority: 0 };
-    // SAFETY: the parameters are read during the call only, and a thread that has ended is an error.
-    unsafe { libc::sched_setscheduler(thread.as_raw_nonzero().get(), class, &raw const parameters) == 0 }
+/// Puts a thread of this process into a scheduling class, with a slice of its CPU; tells whether that worked.
+pub(super) fn set_class(thread: Pid, policy: libc::c_int, slice: Duration) -> bool {
+    let Ok(nice) = getpriority_process(Some(thread)) else {
+        return false;
+    };
+    let attributes = libc::sched_attr {
+        size: size_of::<libc::sched_attr>() as u32,
+        sched_policy: policy.cast_unsigned(),
+        sched_flags: 0,
+        sched_nice: nice,
+        sched_priority: 0,
+        sched_runtime: slice.as_nanos() as u64,
+        sched_deadline: 0,
+        sched_period: 0,
+    };
+    let thread = thread.as_raw_nonzero().get();
+    // SAFETY: the attributes are read during the call only, and a thread that has ended is an error.
+    unsafe { libc::syscall(libc::SYS_sched_setattr, thread, &raw const attributes, 0) == 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_passed_is_told_once() {
+        let own = format!("/proc/self/task/{}", gettid().as_raw_nonzero());
+        let mut times = Times::of(&own).expect("this thread has times");
+        let mut ran = Duration::ZERO;
+        while ran < TICK {
+            ran += times.pass().ran;
+        }
+        assert!(times.pass().ran < ran);
+    }
+
+    #[test]
+    fn a_thread_changes_its_class_and_keeps_its_niceness() {
+        std::thread::spawn(|| {
+            let own = gettid();
+            let nice = getpriority_process(Some(own)).expect("it has one");
+            for (policy, slice) in [(libc::SCHED_IDLE, SLICE_USUAL), (libc::SCHED_OTHER, SLICE_SHORT)] {
+                // A user who is not root may be kept from coming back.
+                if !set_class(own, policy, slice) {
+                    return;
+                }
+                // SAFETY: the call touches no memory.
+                let class = unsafe { libc::sched_getscheduler(own.as_raw_nonzero().get()) };
+                assert_eq!(class, policy);
+                assert_eq!(getpriority_process(Some(own)).expect("it has one"), nice);
+            }
+        })
+        .join()
+        .expect("the thread ends");
+    }
 }

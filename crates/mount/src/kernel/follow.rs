@@ -10,7 +10,7 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::{Condvar, Mutex};
 
@@ -37,6 +37,8 @@ pub(super) struct Turns {
     /// Odd while the first thread answers a request.
     steps: AtomicU64,
     steps_seen: AtomicU64,
+    /// The thread that called the first one last, 0 when unknown.
+    caller: AtomicU32,
     state: Mutex<()>,
     called: Condvar,
 }
@@ -56,6 +58,11 @@ impl Turns {
     /// Tells whether all threads read.
     pub(super) fn is_for_all(&self) -> bool {
         self.spread.load(Ordering::Relaxed) || self.ended.load(Ordering::Relaxed)
+    }
+
+    /// Returns the thread that called last, 0 when unknown.
+    pub(super) fn caller(&self) -> u32 {
+        self.caller.load(Ordering::Relaxed)
     }
 
     fn spread(&self) {
@@ -130,6 +137,7 @@ impl<'a> Follower<'a> {
     /// Says that a request of `caller` came (a thread's number, 0 when unknown); tells whether that is the only caller.
     pub(super) fn begin(&mut self, caller: u32) -> bool {
         self.turns.steps.fetch_add(1, Ordering::Relaxed);
+        self.turns.caller.store(caller, Ordering::Relaxed);
         if caller == 0 {
             return false;
         }
