@@ -2,7 +2,9 @@
 
 use crate::branch::{Branch, Decision, Outcome, Totals, Undecided};
 use crate::edits::Edits;
-use crate::key::Key;
+use crate::key::{Key, Named};
+use std::cell::RefCell;
+use std::ops::{Bound, ControlFlow};
 use tenure_model::codec::Malformed;
 use tenure_model::{Attr, Ino, Name, Refusal, Timestamp};
 
@@ -11,8 +13,16 @@ pub(crate) struct Change<'a> {
     pub(crate) branch: &'a Branch,
     pub(crate) edits: Edits,
     pub(crate) totals: Totals,
-    attrs: Vec<(Ino, Attr)>,
+    /// What was read or put so far: few, and each is needed again.
+    attrs: RefCell<Vec<Known>>,
     outcome: Outcome,
+}
+
+/// An inode's attributes as a change knows them.
+struct Known {
+    ino: Ino,
+    attr: Attr,
+    is_put: bool,
 }
 
 /// An entry of a directory as it is stored.
@@ -29,14 +39,14 @@ impl<'a> Change<'a> {
             branch,
             edits: Edits::default(),
             totals: branch.totals,
-            attrs: Vec::with_capacity(4),
+            attrs: RefCell::default(),
             outcome: Outcome::default(),
         }
     }
 
     pub(crate) fn decision(mut self) -> Decision {
-        for (ino, attr) in std::mem::take(&mut self.attrs) {
-            self.edits.put_value(&Key::attr(ino), &attr);
+        for known in self.attrs.get_mut().iter().filter(|known| known.is_put) {
+            self.edits.put_value(&Key::attr(known.ino), &known.attr);
         }
         Decision {
             edits: self.edits,
@@ -58,10 +68,17 @@ impl<'a> Change<'a> {
     }
 
     pub(crate) fn attr(&self, ino: Ino) -> Result<Attr, Undecided> {
-        if let Some((_, attr)) = self.attrs.iter().find(|(of, _)| *of == ino) {
-            return Ok(*attr);
+        let mut attrs = self.attrs.borrow_mut();
+        if let Some(known) = attrs.iter().find(|known| known.ino == ino) {
+            return Ok(known.attr);
         }
-        self.branch.attr(ino)?.ok_or(Refusal::NotFound.into())
+        let attr = self.branch.attr(ino)?.ok_or(Refusal::NotFound)?;
+        attrs.push(Known {
+            ino,
+            attr,
+            is_put: false,
+        });
+        Ok(attr)
     }
 
     pub(crate) fn directory(&self, ino: Ino) -> Result<Attr, Undecided> {
@@ -78,10 +95,13 @@ impl<'a> Change<'a> {
     }
 
     pub(crate) fn put_attr(&mut self, ino: Ino, attr: Attr) {
-        match self.attrs.iter_mut().find(|(of, _)| *of == ino) {
-            Some((_, old)) => *old = attr,
-            None => self.attrs.push((ino, attr)),
-        }
+        let attrs = self.attrs.get_mut();
+        attrs.retain(|known| known.ino != ino);
+        attrs.push(Known {
+            ino,
+            attr,
+            is_put: true,
+        });
     }
 
     /// Names the inode that the caller is told about, and puts its attributes.
@@ -102,36 +122,50 @@ impl<'a> Change<'a> {
 
     /// Finds an entry of a directory.
     pub(crate) fn find(&self, parent: Ino, name: &Name) -> Result<Option<Found>, Undecided> {
-        let cookies = self.branch.names.cookies(name.as_bytes());
-        for cookie in cookies.clone() {
+        if self.edits.is_empty() {
+            return Ok(self.stored(parent, name)?.0);
+        }
+        for cookie in self.branch.names.cookies(name.as_bytes()) {
             let found = self.get(&Key::entry(parent, cookie), |value| entry_named(value, name))?;
-            match found {
-                Some(Some((ino, d_type))) => return Ok(Some(Found { cookie, ino, d_type })),
-                Some(None) => {}
-                // Without any edit of this change in the way, one scan tells that the rest is empty too.
-                None if self.no_entry_between(parent, cookie, cookies.end)? => return Ok(None),
-                None => {}
+            if let Some(Some((ino, d_type))) = found {
+                return Ok(Some(Found { cookie, ino, d_type }));
             }
         }
         Ok(None)
     }
 
-    fn no_entry_between(&self, parent: Ino, cookie: u64, end: u64) -> Result<bool, Undecided> {
-        use std::ops::{Bound, ControlFlow};
-        if !self.edits.is_empty() {
-            return Ok(false);
+    /// Finds a cookie for an entry of a directory; there must not be one of that name.
+    pub(crate) fn vacant(&self, parent: Ino, name: &Name) -> Result<u64, Undecided> {
+        debug_assert!(self.edits.is_empty());
+        match self.stored(parent, name)? {
+            (Some(_), _) => Err(Refusal::Exists.into()),
+            (None, Some(cookie)) => Ok(cookie),
+            (None, None) => Err(Refusal::NoSpace.into()),
         }
-        let end = Key::entry(parent, end);
-        let mut empty = true;
+    }
+
+    /// Finds an entry in the tree as it is, and the first cookie that is free for one of that name, if there is none.
+    fn stored(&self, parent: Ino, name: &Name) -> Result<(Option<Found>, Option<u64>), Undecided> {
+        let cookies = self.branch.names.cookies(name.as_bytes());
+        let (mut found, mut vacant) = (None, cookies.start);
         self.branch.tree.scan(
-            Bound::Excluded(&*Key::entry(parent, cookie)),
-            Bound::Excluded(&*end),
-            |_, _| {
-                empty = false;
-                ControlFlow::Break(())
+            Bound::Included(&*Key::entry(parent, cookies.start)),
+            Bound::Excluded(&*Key::entry(parent, cookies.end)),
+            |key, value| {
+                let Some(Named::Entry(_, cookie)) = Named::parse(key) else {
+                    unreachable!("only entries lie between these keys")
+                };
+                vacant += u64::from(cookie == vacant);
+                match entry_named(value, name) {
+                    Some((ino, d_type)) => {
+                        found = Some(Found { cookie, ino, d_type });
+                        ControlFlow::Break(())
+                    }
+                    None => ControlFlow::Continue(()),
+                }
             },
         )?;
-        Ok(empty)
+        Ok((found, Some(vacant).filter(|vacant| cookies.contains(vacant))))
     }
 
     /// Puts an entry that is not there yet.
@@ -143,20 +177,18 @@ impl<'a> Change<'a> {
         d_type: u8,
     ) -> Result<(), Undecided> {
         for cookie in self.branch.names.cookies(name.as_bytes()) {
-            let key = Key::entry(parent, cookie);
-            if self.get(&key, |_| ())?.is_none() {
-                self.edits
-                    .put_with(&key, |bytes| put_entry(bytes, ino, d_type, name));
+            if self.get(&Key::entry(parent, cookie), |_| ())?.is_none() {
+                self.put_entry(parent, name, cookie, ino, d_type);
                 return Ok(());
             }
         }
         Err(Refusal::NoSpace.into())
     }
 
-    /// Lets an entry that is there name another inode.
-    pub(crate) fn move_entry(&mut self, parent: Ino, name: &Name, cookie: u64, ino: Ino, d_type: u8) {
+    /// Lets an entry name an inode: another one, or its first.
+    pub(crate) fn put_entry(&mut self, parent: Ino, name: &Name, cookie: u64, ino: Ino, d_type: u8) {
         self.edits.put_with(&Key::entry(parent, cookie), |bytes| {
-            put_entry(bytes, ino, d_type, name)
+            write_entry(bytes, ino, d_type, name)
         });
     }
 
@@ -210,7 +242,7 @@ impl<'a> Change<'a> {
 }
 
 /// Appends an entry's value: inode, kind, name.
-fn put_entry(bytes: &mut Vec<u8>, ino: Ino, d_type: u8, name: &Name) {
+fn write_entry(bytes: &mut Vec<u8>, ino: Ino, d_type: u8, name: &Name) {
     bytes.extend_from_slice(&ino.0.to_be_bytes());
     bytes.push(d_type);
     bytes.extend_from_slice(name.as_bytes());

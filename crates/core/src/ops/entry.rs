@@ -18,10 +18,10 @@ impl Change<'_> {
         time: Timestamp,
     ) -> Decided {
         let directory = self.directory(parent)?;
-        self.refuse_existing(parent, name)?;
+        let cookie = self.vacant(parent, name)?;
         let attr = self.new_inode(&directory, parent, ino, node, time)?;
         self.answer(ino, attr);
-        self.add_entry(parent, name, ino, attr.kind.d_type())?;
+        self.put_entry(parent, name, cookie, ino, attr.kind.d_type());
         self.touch_directory(parent, 1, i32::from(attr.is_directory()), time)
     }
 
@@ -93,20 +93,13 @@ impl Change<'_> {
         Ok(())
     }
 
-    pub(super) fn refuse_existing(&self, parent: Ino, name: &Name) -> Decided {
-        match self.find(parent, name)? {
-            Some(_) => Err(Refusal::Exists.into()),
-            None => Ok(()),
-        }
-    }
-
     pub(super) fn link(&mut self, ino: Ino, parent: Ino, name: &Name, time: Timestamp) -> Decided {
         let mut attr = self.attr(ino)?;
         self.directory(parent)?;
         if attr.is_directory() {
             return Err(Refusal::NotPermitted.into());
         }
-        self.refuse_existing(parent, name)?;
+        let cookie = self.vacant(parent, name)?;
         if attr.nlink >= limits::LINKS_MAX {
             return Err(Refusal::TooManyLinks.into());
         }
@@ -116,7 +109,7 @@ impl Change<'_> {
         attr.nlink += 1;
         attr.ctime = time;
         self.answer(ino, attr);
-        self.add_entry(parent, name, ino, attr.kind.d_type())?;
+        self.put_entry(parent, name, cookie, ino, attr.kind.d_type());
         self.touch_directory(parent, 1, 0, time)
     }
 

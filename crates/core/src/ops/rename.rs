@@ -83,7 +83,7 @@ impl Change<'_> {
         self.touch_directory(from.0, -1, -is_directory, time)?;
         match replaced {
             Some((old, old_attr)) => {
-                self.move_entry(to.0, to.1, old.cookie, moved.ino, moved.d_type);
+                self.put_entry(to.0, to.1, old.cookie, moved.ino, moved.d_type);
                 self.touch_directory(to.0, 0, is_directory - i32::from(old_attr.is_directory()), time)?;
                 self.unlink(old.ino, time)?;
             }
@@ -110,8 +110,8 @@ impl Change<'_> {
             return Ok(());
         }
         let gained = i32::from(other_attr.is_directory()) - i32::from(one_attr.is_directory());
-        self.move_entry(from.0, from.1, one.cookie, other.ino, other.d_type);
-        self.move_entry(to.0, to.1, other.cookie, one.ino, one.d_type);
+        self.put_entry(from.0, from.1, one.cookie, other.ino, other.d_type);
+        self.put_entry(to.0, to.1, other.cookie, one.ino, one.d_type);
         self.touch_directory(from.0, 0, gained, time)?;
         self.touch_directory(to.0, 0, -gained, time)?;
         self.settle(other.ino, from.0, time)?;
