@@ -10,7 +10,7 @@ pub mod transport;
 
 pub use owner::{
     Access, BranchInfo, Chunk, Created, Done, Error, Lent, Opened, Owner, Placed, Room, Shared, Shipped,
-    Status, Who,
+    Status, Who, identity,
 };
 pub use transport::{
     Connection, Dial, Dialer, Door, Greeting, Host, HostPort, Limits, Patience, ServerAddress, Servers,

@@ -31,6 +31,12 @@ impl Error {
     }
 }
 
+/// Returns what tells a drive from every other, also from one of its name in another bucket: a digest of the number that was
+/// drawn when it was made.
+pub fn identity(hash_key: &[u8; 16]) -> Digest {
+    Digest::of(&[b"identity", &hash_key[..]].concat())
+}
+
 /// Called once with the outcome, from any thread.
 pub type Done<T> = Box<dyn FnOnce(Result<T, Error>) + Send>;
 
@@ -186,6 +192,12 @@ pub trait Owner<B>: Send + Sync {
         // An owner that gives no session up for being silent has nothing to note.
         let _ = session;
         Ok(())
+    }
+
+    /// Returns what tells the drive from every other ([`identity`]), where others have to ask.
+    fn identity(&self) -> Result<Option<Digest>, Error> {
+        // An owner that is asked in its own process is the one that was opened.
+        Ok(None)
     }
 
     /// Ends a session and takes back what it holds.

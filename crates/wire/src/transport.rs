@@ -12,6 +12,7 @@
 mod address;
 mod answer;
 mod connection;
+mod guest;
 mod lane;
 mod link;
 mod outbox;

@@ -7,7 +7,7 @@ use super::VERSION;
 use super::fields::{drive_name, many, put_flag, put_text, session};
 use crate::owner::Who;
 use tenure_model::codec::{Codec, Malformed, Reader, malformed, put_varint};
-use tenure_model::{DriveName, SessionId};
+use tenure_model::{Digest, DriveName, SessionId};
 
 /// The first bytes of a greeting.
 const MAGIC: &[u8; 8] = b"TNWIRE_1";
@@ -25,6 +25,8 @@ pub struct Hello {
     pub who: Who,
     /// The sessions that he had before a connection ended, and still needs.
     pub sessions: Vec<SessionId>,
+    /// Which drive of that name he has seen before ([`identity`](crate::identity)).
+    pub identity: Option<Digest>,
 }
 
 impl Hello {
@@ -41,6 +43,10 @@ impl Hello {
         self.sessions
             .iter()
             .for_each(|session| put_varint(&mut out, session.0));
+        // Nothing stands for none: so it was before there was one.
+        if let Some(identity) = &self.identity {
+            out.extend_from_slice(&identity.0);
+        }
         out
     }
 
@@ -61,11 +67,21 @@ impl Hello {
         };
         let who = Who::read(&mut input)?;
         let sessions = many(&mut input, session)?;
+        let identity = if input.is_empty() {
+            None
+        } else {
+            Some(input.digest()?)
+        };
         input.end()?;
         if sessions.len() > SESSIONS_MAX {
             return Err(malformed("greeting of so many sessions"));
         }
-        Ok(Ok(Self { drive, who, sessions }))
+        Ok(Ok(Self {
+            drive,
+            who,
+            sessions,
+            identity,
+        }))
     }
 }
 

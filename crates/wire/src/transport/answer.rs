@@ -2,6 +2,7 @@
 //!
 //! Invariant: every call that was read is answered once, also when the owner forgets to or panics.
 
+use super::guest::Guest;
 use super::service::Host;
 use super::visit::Visit;
 use super::window::Slot;
@@ -23,22 +24,16 @@ pub(super) struct Spoken<B> {
     /// The drive that it named, and its owner.
     pub(super) drive: Option<(DriveName, Arc<dyn Owner<B>>)>,
     /// Who speaks, where he has come by the network.
-    pub(super) guest: Option<Guest>,
-}
-
-/// Somebody who was let in by the network.
-#[derive(Clone, Debug)]
-pub(super) struct Guest {
-    /// The drive that he may speak about.
-    pub(super) drive: DriveName,
-    /// The agent that his token stands for, if for one.
-    pub(super) agent: Option<String>,
+    pub(super) guest: Option<Arc<Guest>>,
 }
 
 impl<B> Spoken<B> {
     /// Returns who opens a session: what he says of himself, corrected.
     fn known(&self, who: Who) -> Who {
-        let agent = self.guest.as_ref().and_then(|guest| guest.agent.clone());
+        let agent = self
+            .guest
+            .as_ref()
+            .and_then(|guest| guest.agent().map(str::to_owned));
         Who {
             agent: agent.unwrap_or(who.agent),
             // Whoever comes by a stream is another process, whatever it says.
@@ -144,13 +139,12 @@ pub(super) fn answer<B>(spoken: &Spoken<B>, message: &[u8], unanswered: Unanswer
         }
     };
     if let Request::Control { verb, arguments } = request {
-        let said = if spoken.guest.is_some() {
-            Err(
-                Refusal::Because("a process takes words about itself over its unix socket alone".into())
-                    .into(),
-            )
-        } else {
-            spoken.host.control(verb, arguments)
+        let said = match spoken.guest.as_ref().and_then(|guest| guest.drive()) {
+            Some(drive) => Err(Refusal::Because(format!(
+                "who has come to the drive {drive} may say nothing to the server itself"
+            ))
+            .into()),
+            None => spoken.host.control(verb, arguments),
         };
         return unanswered.tell(said.map(|bytes| Response::Bytes(bytes.into())));
     }

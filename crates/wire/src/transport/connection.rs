@@ -9,17 +9,18 @@ use super::patience::{Dial, Patience};
 use crate::message::{Answer, Hello, Request, Response, SESSIONS_MAX};
 use crate::owner::{
     Access, BranchInfo, Chunk, Created, Done, Error, Lent, Opened, Owner, Placed, Room, Shared, Shipped,
-    Status, Who,
+    Status, Who, identity,
 };
 use parking_lot::Mutex;
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tenure_model::codec::{Malformed, malformed};
 use tenure_model::record::Source;
 use tenure_model::{
-    Address, Batch, BranchId, BranchName, CheckpointName, DriveName, Failure, InoRange, Refusal, SessionId,
+    Address, Batch, BranchId, BranchName, CheckpointName, Digest, DriveName, Failure, InoRange, Refusal,
+    SessionId,
 };
 
 /// How long is waited for what is only told to a person, such as free space: who asks may be a thread that serves others.
@@ -50,6 +51,8 @@ pub struct Connection {
     place: Lane,
     /// Sessions that were opened over it and not closed.
     sessions: Arc<Mutex<BTreeSet<SessionId>>>,
+    /// Which drive it is, once a branch of it was lent.
+    drive: Arc<OnceLock<Digest>>,
     patience: Patience,
 }
 
@@ -57,28 +60,31 @@ impl Connection {
     /// Reaches the owner that `dial` finds. It is dialled again, on whatever thread notices, when a socket has ended.
     pub fn reach(dial: Dial, greeting: Greeting, patience: Patience) -> Result<Self, Error> {
         let sessions = Arc::new(Mutex::new(BTreeSet::new()));
+        let identity = Arc::<OnceLock<Digest>>::default();
         let Greeting { drive, who } = greeting;
         let bulk = || {
-            let hello = Hello {
-                drive: drive.clone(),
-                who: who.clone(),
-                sessions: Vec::new(),
-            };
+            let (drive, who, identity) = (drive.clone(), who.clone(), identity.clone());
             let purpose = Purpose {
                 is_first: false,
-                hello: Box::new(move || hello.clone()),
+                hello: Box::new(move || Hello {
+                    drive: drive.clone(),
+                    who: who.clone(),
+                    sessions: Vec::new(),
+                    identity: identity.get().copied(),
+                }),
                 is_needed: Box::new(|| false),
             };
             Lane::new(dial.clone(), purpose, patience.clone())
         };
         let (load, place) = (bulk(), bulk());
-        let (said, needed) = (sessions.clone(), sessions.clone());
+        let (said, needed, seen) = (sessions.clone(), sessions.clone(), identity.clone());
         let purpose = Purpose {
             is_first: true,
             hello: Box::new(move || Hello {
                 drive: drive.clone(),
                 who: who.clone(),
                 sessions: said.lock().iter().copied().collect(),
+                identity: seen.get().copied(),
             }),
             is_needed: Box::new(move || !needed.lock().is_empty()),
         };
@@ -89,6 +95,7 @@ impl Connection {
             load,
             place,
             sessions,
+            drive: identity,
             patience,
         })
     }
@@ -298,7 +305,10 @@ impl<B> Owner<B> for Connection {
             name,
             access,
         };
-        self.call(&self.order, request, lent)
+        let lent: Lent<B> = self.call(&self.order, request, lent)?;
+        // Of one that was lent before, it is the same: another drive is not reached any more.
+        let _ = self.drive.set(identity(&lent.hash_key));
+        Ok(lent)
     }
 
     fn lend_inos(&self, session: SessionId) -> Result<InoRange, Error> {
@@ -443,7 +453,6 @@ fn groups<'a, 'b>(chunks: &'b [Chunk<'a>]) -> impl Iterator<Item = &'b [Chunk<'a
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tenure_model::Digest;
 
     #[test]
     fn chunks_are_divided_by_bytes_and_by_number_and_none_is_left_out() {

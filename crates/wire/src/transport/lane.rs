@@ -23,6 +23,8 @@ use tenure_model::{Failure, Refusal};
 pub(super) const IN_FLIGHT_MAX: usize = 64;
 /// Servers to which a client is sent one after the other: each knows who took the drive over from it.
 const REDIRECTS_MAX: usize = 3;
+/// How long nobody knocks again at a door that was closed in his face: what has closed it is mended by people.
+const CLOSED_REST: Duration = Duration::from_secs(1);
 /// Times that one call is asked again: one that brings down its owner each time must come to an end.
 pub(super) const REPEATS_MAX: u32 = 8;
 
@@ -89,6 +91,14 @@ struct State {
     was_up: bool,
     /// Links in a row over which no answer came.
     barren: u32,
+    /// The door that was closed last, if nobody knocks there again yet.
+    closed_door: Option<ClosedDoor>,
+}
+
+/// Why somebody who was in before is not let in any more, and until when he does not ask again.
+struct ClosedDoor {
+    why: Error,
+    until: Duration,
 }
 
 enum Stage {
@@ -151,6 +161,7 @@ impl Lane {
             waiting: BTreeMap::new(),
             was_up: !purpose.is_first,
             barren: 0,
+            closed_door: None,
         };
         Self(Arc::new(Inner {
             dial,
@@ -268,6 +279,11 @@ impl Inner {
                 }
                 Stage::Closed => return Err(closed()),
                 Stage::Down => {
+                    if let Some(door) = &state.closed_door
+                        && !self.left(door.until).is_zero()
+                    {
+                        return Err(door.why.clone());
+                    }
                     state.stage = Stage::Dialling;
                     let attempts = if state.was_up {
                         self.patience.redials_max
@@ -313,8 +329,11 @@ impl Inner {
                 return Err(closed());
             }
             match self.dial_once() {
-                Ok(incoming) => return Ok(incoming),
-                Err(error) if is_final(&error) => return Err(error),
+                Ok(incoming) => {
+                    self.state.lock().closed_door = None;
+                    return Ok(incoming);
+                }
+                Err(error) if is_final(&error) => return Err(self.turned_away(error)),
                 Err(error) => last = error,
             }
             if self.patience.clock.elapsed() >= until {
@@ -322,6 +341,25 @@ impl Inner {
             }
         }
         Err(last)
+    }
+
+    /// Says why nobody is let in. Where an owner was there before, a closed door is no answer of it: what is asked did not
+    /// happen, and may be asked again once the door is open.
+    fn turned_away(&self, error: Error) -> Error {
+        let mut state = self.state.lock();
+        let Error::Refused(refusal) = &error else {
+            return error;
+        };
+        if !state.was_up {
+            return error;
+        }
+        let why: Error = Failure::DidNotHappen(refusal.to_string()).into();
+        let until = self.until(CLOSED_REST);
+        state.closed_door = Some(ClosedDoor {
+            why: why.clone(),
+            until,
+        });
+        why
     }
 
     /// Tries to find an owner, and goes where it is sent.

@@ -11,7 +11,8 @@ use tenure_model::{Clock, Refusal};
 pub trait Dialer: Send + Sync {
     /// Opens a stream to whoever owns the drive now; where nobody does, it may make this process the owner. It is called
     /// on the thread that needs it, by several at once, and again after a failure and after `Refusal::Held`: somebody is
-    /// about to own the drive then. Any other refusal is believed.
+    /// about to own the drive then. Any other refusal is believed: for good by who comes for the first time, and for a while
+    /// by who was in before, whose calls did not happen then.
     fn dial(&self) -> Result<Stream, Error>;
 
     /// Opens a stream to where a server has said that the owner is.

@@ -28,12 +28,15 @@ pub enum Unencrypted {
 /// Servers that may know who owns a drive, and how a client comes in.
 pub struct Servers {
     addresses: Vec<ServerAddress>,
-    drive: DriveName,
-    token: Option<Token>,
+    drive: Option<DriveName>,
+    token: Option<TokenSource>,
     trust: Trust,
     unencrypted: Unencrypted,
     state: Mutex<State>,
 }
+
+/// Says which token is shown: asked each time that a client comes in, so that a token may be replaced meanwhile.
+type TokenSource = Box<dyn Fn() -> Result<Token, Error> + Send + Sync>;
 
 #[derive(Clone, Default)]
 struct State {
@@ -85,9 +88,9 @@ impl Dialer for Servers {
 }
 
 impl Servers {
-    /// Takes the addresses that a client was given, the first to be asked first, the drive that it asks for, and whose
-    /// certificates it trusts.
-    pub fn new(addresses: Vec<ServerAddress>, drive: DriveName, trust: Trust) -> Self {
+    /// Takes the addresses that a client was given, the first to be asked first, the drive that it asks for, or none to
+    /// speak with a server itself, and whose certificates it trusts.
+    pub fn new(addresses: Vec<ServerAddress>, drive: Option<DriveName>, trust: Trust) -> Self {
         Self {
             addresses,
             drive,
@@ -98,10 +101,10 @@ impl Servers {
         }
     }
 
-    /// Shows a token to servers on the network.
-    pub fn with_token(self, token: Token) -> Self {
+    /// Shows servers on the network the token that `token` returns, each time that it comes in.
+    pub fn with_token(self, token: impl Fn() -> Result<Token, Error> + Send + Sync + 'static) -> Self {
         Self {
-            token: Some(token),
+            token: Some(Box::new(token)),
             ..self
         }
     }
@@ -120,11 +123,12 @@ impl Servers {
                 (at, None)
             }
         };
+        let token = self.token.as_ref().map(|token| token()).transpose()?;
         let knocked = knock(&Knock {
             at,
             trust,
-            drive: &self.drive,
-            token: self.token.as_ref(),
+            drive: self.drive.as_ref(),
+            token: token.as_ref(),
         });
         knocked.map(Stream::from)
     }

@@ -4,7 +4,7 @@
 //! comes to an end whatever clients do.
 
 use super::address::ServerAddress;
-use super::answer::Guest;
+use super::guest::Guest;
 use super::pool::Pool;
 use super::presence::{Presence, VisitNumber};
 use super::stream::Stream;
@@ -57,8 +57,9 @@ pub trait Host<B>: Send + Sync {
     /// Returns where the owner of a drive is; opening it may take a while. It is asked once for each connection.
     fn drive(&self, name: &DriveName) -> Result<Whereabouts<B>, Error>;
 
-    /// Does or tells what has to do with this process and no drive, such as the state of its mounts. What verbs there
-    /// are, and what their arguments and answers mean, is between it and who asks.
+    /// Does or tells what has to do with this process and no drive, such as the drives that it knows. What verbs there
+    /// are, and what their arguments and answers mean, is between it and who asks: somebody of this machine, or whom a
+    /// doorkeeper has let in to speak about no drive.
     fn control(&self, verb: &str, arguments: &[u8]) -> Result<Vec<u8>, Error>;
 }
 
@@ -139,6 +140,14 @@ pub fn serve<B: 'static>(
 }
 
 impl Service {
+    /// Asks the doorkeepers again about everybody who has come by the network: those whom they would not let in any more
+    /// are answered what is underway, and then their connections end. Their sessions may come back as any others.
+    pub fn review(&self) {
+        for visit in self.station.present() {
+            visit.review();
+        }
+    }
+
     /// Accepts nothing more, answers what is underway, and ends every connection. Sessions stay open, for the next owner.
     pub fn stop(&self) {
         let acceptors = std::mem::take(&mut *self.acceptors.lock());
@@ -277,7 +286,11 @@ impl Station {
     }
 
     /// Lets a connection in, unless there are too many.
-    fn enter(self: &Arc<Self>, stream: Stream, guest: Option<Guest>) -> Result<Present, (Stream, String)> {
+    fn enter(
+        self: &Arc<Self>,
+        stream: Stream,
+        guest: Option<Arc<Guest>>,
+    ) -> Result<Present, (Stream, String)> {
         let mut visits = self.visits.lock();
         let max = self.limits.connections_max;
         if self.is_stopping.load(Ordering::SeqCst) {
@@ -366,7 +379,7 @@ fn accept_at_port<B: 'static>(
     let stop = web::Stop::default();
     let (station, host, theirs) = (station.clone(), host.clone(), stop.clone());
     let greeting_max = station.limits.greeting_max;
-    let admit = Arc::new(move |stream, guest| admit(&station, stream, Some(guest), &host));
+    let admit = Arc::new(move |stream, guest| admit(&station, stream, Some(Arc::new(guest)), &host));
     let accept = move || {
         if let Err(error) = web::accept_all(listener, &theirs, greeting_max, admit) {
             tracing::error!(%error, "a port is not served");
@@ -402,7 +415,12 @@ fn accept_all<B: 'static>(station: &Arc<Station>, listener: &UnixListener, host:
     }
 }
 
-fn admit<B: 'static>(station: &Arc<Station>, stream: Stream, guest: Option<Guest>, host: &Arc<dyn Host<B>>) {
+fn admit<B: 'static>(
+    station: &Arc<Station>,
+    stream: Stream,
+    guest: Option<Arc<Guest>>,
+    host: &Arc<dyn Host<B>>,
+) {
     let present = match station.enter(stream, guest) {
         Ok(present) => present,
         Err((stream, why)) => return turn_away(&stream, &why),

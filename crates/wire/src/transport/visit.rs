@@ -4,7 +4,8 @@
 //! closed unless they come back in time. Invariant: a connection's batches are shipped one after the other, in the order
 //! in which they came.
 
-use super::answer::{Guest, Spoken, Unanswered, answer};
+use super::answer::{Spoken, Unanswered, answer};
+use super::guest::Guest;
 use super::outbox::{Outbox, Outgoing};
 use super::patience::is_final;
 use super::peer::{Peer, wait_for_end};
@@ -15,7 +16,7 @@ use super::stream::Stream;
 use super::window::Window;
 use crate::frame::FrameReader;
 use crate::message::{Call, GREETING_LEN_MAX, Hello, Kind, VERSION, Welcome};
-use crate::owner::Owner;
+use crate::owner::{Error, Owner};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -36,7 +37,7 @@ pub(super) struct Visit {
     number: VisitNumber,
     stream: Arc<Stream>,
     /// Who has come, where he has come by the network.
-    guest: Option<Guest>,
+    guest: Option<Arc<Guest>>,
     window: Arc<Window>,
     ships: Mutex<Ships>,
 }
@@ -53,7 +54,7 @@ impl Visit {
         station: Arc<Station>,
         number: VisitNumber,
         stream: Stream,
-        guest: Option<Guest>,
+        guest: Option<Arc<Guest>>,
     ) -> Arc<Self> {
         let stream = Arc::new(stream);
         Arc::new(Self {
@@ -93,6 +94,14 @@ impl Visit {
     pub(super) fn hang_up(&self) {
         // A socket whose other end has gone reads nothing either.
         let _ = self.stream.shutdown(Shutdown::Read);
+    }
+
+    /// Reads no more calls of somebody who would not be let in any more.
+    pub(super) fn review(&self) {
+        if let Some(guest) = self.guest.as_ref().filter(|guest| !guest.may_stay()) {
+            tracing::info!(?guest, "a connection is ended: its token does not count any more");
+            self.hang_up();
+        }
     }
 
     /// Reads no more calls, and waits until those that came are done, within a bound.
@@ -147,17 +156,27 @@ impl Visit {
         if let Some(guest) = self
             .guest
             .as_ref()
-            .filter(|guest| hello.drive.as_ref() != Some(&guest.drive))
+            .filter(|guest| hello.drive.as_ref() != guest.drive())
         {
-            let why = format!(
-                "who has come to the drive {} may speak about no other",
-                guest.drive
-            );
+            let why = match guest.drive() {
+                Some(drive) => format!("who has come to the drive {drive} may speak about no other"),
+                None => "who has come to the server itself may speak about no drive".to_owned(),
+            };
             return Err(Some(Welcome::Refused(why)));
         }
         let drive = match hello.drive {
             Some(name) => {
                 let owner = find(&*host, &name)?;
+                let found = owner.identity().map_err(|error| Some(turned_away(&error)))?;
+                if let (Some(seen), Some(found)) = (hello.identity, found)
+                    && seen != found
+                {
+                    let why = format!(
+                        "the drive {name} of this server is another drive than the {name} that was reached before: the server \
+                         was given another bucket, or the drive was made anew"
+                    );
+                    return Err(Some(Welcome::Refused(why)));
+                }
                 Some((name, owner))
             }
             None => None,
@@ -303,14 +322,16 @@ fn find<B>(host: &dyn Host<B>, name: &DriveName) -> Result<Arc<dyn Owner<B>>, Op
     match host.drive(name) {
         Ok(Whereabouts::Here(owner)) => Ok(owner),
         Ok(Whereabouts::Elsewhere(address)) => Err(Some(Welcome::Elsewhere(address.to_string()))),
-        Err(error) => {
-            let why = error.to_string();
-            Err(Some(if is_final(&error) {
-                Welcome::Refused(why)
-            } else {
-                Welcome::Later(why)
-            }))
-        }
+        Err(error) => Err(Some(turned_away(&error))),
+    }
+}
+
+fn turned_away(error: &Error) -> Welcome {
+    let why = error.to_string();
+    if is_final(error) {
+        Welcome::Refused(why)
+    } else {
+        Welcome::Later(why)
     }
 }
 

@@ -63,6 +63,15 @@ fn every_message_is_the_golden_bytes() {
         }
         .written(),
     );
+    line(
+        "hello",
+        "to a drive that was seen",
+        &Hello {
+            identity: Some(tenure_wire::identity(&[7; 16])),
+            ..hello()
+        }
+        .written(),
+    );
     welcomes()
         .iter()
         .for_each(|(name, welcome)| line("welcome", name, &welcome.written()));

@@ -45,14 +45,13 @@ pub(crate) fn identity() -> Identity {
 
 /// Lets in who knows the token.
 pub(crate) fn doorkeeper() -> Arc<dyn web::Doorkeeper> {
-    Arc::new(|shown: Option<&str>, drive: &DriveName| {
+    Arc::new(|shown: Option<&str>, drive: Option<&DriveName>| {
         let token = Token::parse(TOKEN).expect("it is a token");
         if shown.is_some_and(|shown| token.is(shown)) {
             Ok(Some(AGENT.to_owned()))
         } else {
-            Err(Refusal::Because(format!(
-                "this token does not open the drive {drive}"
-            )))
+            let what = drive.map_or("the server".to_owned(), |drive| format!("the drive {drive}"));
+            Err(Refusal::Because(format!("this token does not open {what}")))
         }
     })
 }
@@ -127,8 +126,12 @@ pub(crate) fn serve_behind(door: Door, fake: &Arc<Fake>, limits: Limits) -> Serv
 
 /// Returns servers as a client with the token knows them, who has seen none before.
 pub(crate) fn servers(addresses: Vec<ServerAddress>) -> Servers {
-    Servers::new(addresses, drive("work"), Trust::Pinned(Arc::new(Seen::default())))
-        .with_token(Token::parse(TOKEN).expect("it is a token"))
+    Servers::new(
+        addresses,
+        Some(drive("work")),
+        Trust::Pinned(Arc::new(Seen::default())),
+    )
+    .with_token(|| Ok(Token::parse(TOKEN)?))
 }
 
 /// Returns how a client dials a server.

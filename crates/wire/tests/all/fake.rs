@@ -37,6 +37,8 @@ struct State {
     /// Every call that has begun, in words.
     begun: Vec<String>,
     held: BTreeSet<&'static str>,
+    /// What was drawn when the drive was made.
+    birth: u8,
 }
 
 /// The owner, and the process that hosts it.
@@ -97,6 +99,13 @@ impl Fake {
         self.state.lock().open.iter().copied().collect()
     }
 
+    /// Returns the owner of a drive that was made with another draw.
+    pub(crate) fn born(birth: u8) -> Arc<Self> {
+        let fake = Self::default();
+        fake.state.lock().birth = birth;
+        Arc::new(fake)
+    }
+
     /// Takes over what an owner before has made durable.
     pub(crate) fn after(other: &Fake) -> Arc<Self> {
         let before = other.state.lock();
@@ -106,6 +115,7 @@ impl Fake {
             inos: before.inos,
             chunks: before.chunks.clone(),
             last: before.last,
+            birth: before.birth,
             ..State::default()
         };
         Arc::new(Self {
@@ -148,6 +158,10 @@ impl Owner<Here> for Fake {
         })
     }
 
+    fn identity(&self) -> Result<Option<Digest>, Error> {
+        Ok(Some(tenure_wire::identity(&[self.state.lock().birth; 16])))
+    }
+
     fn renew(&self, session: SessionId) -> Result<(), Error> {
         self.begin(format!("renew {session}"), |state| known(state, session))
     }
@@ -166,7 +180,7 @@ impl Owner<Here> for Fake {
             match name {
                 "main" => Ok(Lent {
                     branch: Some(BranchId(1)),
-                    hash_key: [5; 16],
+                    hash_key: [state.birth; 16],
                     inos: InoRange {
                         next: Ino(16),
                         end: Ino(32),
@@ -179,7 +193,7 @@ impl Owner<Here> for Fake {
                 }),
                 "here" => Ok(Lent {
                     branch: None,
-                    hash_key: [5; 16],
+                    hash_key: [state.birth; 16],
                     inos: InoRange {
                         next: Ino(0),
                         end: Ino(0),

@@ -1,5 +1,6 @@
 //! The conversation: its bytes, and its calls over real sockets against the same calls made directly.
 
+mod admitted;
 mod bytes;
 mod calls;
 mod carrier;

@@ -75,6 +75,7 @@ pub(crate) fn hello() -> Hello {
         drive: Some(drive("work")),
         who: who(),
         sessions: vec![SessionId(1), SessionId(300)],
+        identity: None,
     }
 }
 

@@ -129,6 +129,46 @@ fn the_owner_is_found_at_another_server_when_its_own_has_stopped() {
     assert_eq!(fake.begun()[0], format!("renew {session}"));
 }
 
+/// A server that was given another bucket answers for another drive of the same name: nothing of the first goes there.
+#[test]
+fn another_drive_of_the_same_name_is_not_taken_for_the_one_before() {
+    let directory = tempfile::tempdir().expect("there is room for a directory");
+    let path = directory.path().join("socket");
+    let (door, address) = Carrier::Unix.listen(&path);
+    let first = Arc::new(Fake::default());
+    let service = serve_behind(door, &first, limits());
+    let clock = Arc::new(crate::fake::Hand::default());
+    let patience = tenure_wire::Patience {
+        clock: clock.clone(),
+        ..patience()
+    };
+    let connection = Connection::reach(dialling_to(&address), greeting(), patience).expect("it is served");
+    let session = owner(&connection).open(&who()).expect("it is opened").session;
+    let lent = owner(&connection).lend(session, "main", tenure_wire::Access::Exclusive);
+    assert!(lent.is_ok(), "{lent:?}");
+    assert!(ship(owner(&connection), batch(session, 1)).is_ok());
+    service.stop();
+
+    let other = Fake::born(1);
+    let service = serve_behind(crate::carrier::again(&address), &other, limits());
+    let shipped = ship(owner(&connection), batch(session, 2));
+    assert!(
+        format!("{shipped:?}").contains("is another drive than the work"),
+        "{shipped:?}"
+    );
+    assert!(owner(&connection).page(crate::samples::address(1)).is_err());
+    assert!(other.begun().is_empty(), "{:?}", other.begun());
+    service.stop();
+
+    let next = Fake::after(&first);
+    let _service = serve_behind(crate::carrier::again(&address), &next, limits());
+    clock.advance(std::time::Duration::from_secs(2));
+    assert!(
+        ship(owner(&connection), batch(session, 2)).is_ok(),
+        "it is the first again"
+    );
+}
+
 #[test]
 fn a_client_is_sent_nowhere_that_is_less_safe() {
     let unsafe_ones = [Carrier::Plain, Carrier::Unix].map(well_served);

@@ -68,7 +68,7 @@ fn other(pem: &Pem, port: u16) -> Other {
     };
     let shown: Arc<Mutex<Vec<Option<String>>>> = Arc::default();
     let notes = shown.clone();
-    let keeper = move |token: Option<&str>, _: &DriveName| -> Result<Option<String>, Refusal> {
+    let keeper = move |token: Option<&str>, _: Option<&DriveName>| -> Result<Option<String>, Refusal> {
         notes.lock().push(token.map(str::to_owned));
         Ok(None)
     };
@@ -91,8 +91,8 @@ fn pem() -> Pem {
 }
 
 fn trusting(at: &HostPort, trust: Trust) -> Servers {
-    Servers::new(vec![ServerAddress::Tls(at.clone())], drive("work"), trust)
-        .with_token(Token::parse("secret").expect("it is a token"))
+    Servers::new(vec![ServerAddress::Tls(at.clone())], Some(drive("work")), trust)
+        .with_token(|| Ok(Token::parse("secret")?))
 }
 
 #[test]
@@ -123,6 +123,17 @@ fn a_certificate_is_remembered_the_first_time_and_another_one_is_refused() {
     assert_eq!(remembered(), Some(old));
     assert!(second.shown.lock().is_empty(), "it was shown a token");
     assert!(second.fake.begun().is_empty());
+}
+
+#[test]
+fn a_certificate_that_was_renewed_is_shown_to_who_comes_next() {
+    let server = other(&pem(), 0);
+    let renewed = pem();
+    let next = Identity::from_pem(renewed.certificate.as_bytes(), renewed.key.as_bytes());
+    let trusted = Trust::signed_by(renewed.certificate.as_bytes()).expect("it is a certificate");
+    assert!(because(trusting(&server.at, trusted.clone()).dial()).contains("is not trusted"));
+    server.identity.become_as(&next.expect("it was made so"));
+    trusting(&server.at, trusted).dial().expect("it is shown");
 }
 
 #[test]
@@ -185,10 +196,10 @@ fn who_shows_no_token_or_a_wrong_one_is_refused() {
     for carrier in [Carrier::Plain, Carrier::Tls] {
         let served = well_served(carrier);
         let trust = Trust::Pinned(Arc::new(Seen::default()));
-        let without = Servers::new(vec![served.address.clone()], drive("work"), trust.clone());
+        let without = Servers::new(vec![served.address.clone()], Some(drive("work")), trust.clone());
         assert!(because(without.dial()).contains("does not open the drive work"));
-        let wrong = Servers::new(vec![served.address.clone()], drive("work"), trust)
-            .with_token(Token::parse("another").expect("it is a token"));
+        let wrong = Servers::new(vec![served.address.clone()], Some(drive("work")), trust)
+            .with_token(|| Ok(Token::parse("another")?));
         let why = because(Connection::reach(Arc::new(wrong), greeting(), patience()));
         assert!(
             why.contains("does not open the drive work") && !why.contains("another"),
@@ -234,7 +245,7 @@ fn who_was_let_in_to_one_drive_speaks_of_no_other_and_not_of_the_process() {
         assert!(why.contains("may speak about no other"), "{why}");
     }
     let said = served.connect().control("echo", b"", crate::fake::LONG);
-    assert!(because(said).contains("unix socket"));
+    assert!(because(said).contains("may say nothing to the server itself"));
     assert!(served.fake.begun().is_empty());
 }
 
@@ -393,4 +404,11 @@ fn a_server_without_tls_is_told_from_one_that_has_it() {
     };
     let why = because(servers(vec![ServerAddress::Tls(at)]).dial());
     assert!(why.contains("does not speak TLS"), "{why}");
+    let served = well_served(Carrier::Tls);
+    let at = HostPort {
+        host: "127.0.0.1".into(),
+        port: port_of(&served.address),
+    };
+    let why = because(servers(vec![ServerAddress::Plain(at)]).dial());
+    assert!(why.contains("speaks TLS: use https://127.0.0.1:"), "{why}");
 }

@@ -3,18 +3,36 @@
 //! It reads and writes no files. Invariant: a key is shown in no message.
 
 use super::trust::{Fingerprint, VERSIONS};
+use parking_lot::RwLock;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
 use std::fmt;
 use std::sync::Arc;
 use tenure_model::Refusal;
 
-/// A certificate and its key, ready to be served.
+/// A certificate and its key, ready to be served. Clones are one: what one becomes, all are.
 #[derive(Clone)]
 pub struct Identity {
     pub(super) config: Arc<ServerConfig>,
-    fingerprint: Fingerprint,
+    shown: Arc<Shown>,
+}
+
+/// What is shown to who comes next.
+struct Shown(RwLock<(Arc<CertifiedKey>, Fingerprint)>);
+
+impl ResolvesServerCert for Shown {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.0.read().0.clone())
+    }
+}
+
+impl fmt::Debug for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Shown({})", self.0.read().1)
+    }
 }
 
 /// A certificate and its key as text (RFC 7468), to be kept by who asked for them.
@@ -64,26 +82,34 @@ impl Identity {
         let fingerprint = Fingerprint::of(first);
         let key = PrivateKeyDer::from_pem_slice(key)
             .map_err(|error| because("the certificate's key cannot be read", &error))?;
+        let unusable = |error: rustls::Error| because("the certificate and its key cannot be used", &error);
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let mut config = ServerConfig::builder_with_provider(provider)
-            .with_protocol_versions(VERSIONS)
-            .and_then(|config| config.with_no_client_auth().with_single_cert(chain, key))
-            .map_err(|error| because("the certificate and its key cannot be used", &error))?;
+        let pair = CertifiedKey::from_der(chain, key, &provider).map_err(unusable)?;
+        let shown = Arc::new(Shown(RwLock::new((Arc::new(pair), fingerprint))));
+        let config = ServerConfig::builder_with_provider(provider).with_protocol_versions(VERSIONS);
+        let config = config.map_err(unusable)?.with_no_client_auth();
+        let mut config = config.with_cert_resolver(shown.clone());
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Self {
             config: Arc::new(config),
-            fingerprint,
+            shown,
         })
     }
 
     /// Returns the fingerprint by which clients know it, for a person to compare.
     pub fn fingerprint(&self) -> Fingerprint {
-        self.fingerprint
+        self.shown.0.read().1
+    }
+
+    /// Shows what `renewed` shows to everybody who comes from now on.
+    pub fn become_as(&self, renewed: &Self) {
+        let renewed = renewed.shown.0.read().clone();
+        *self.shown.0.write() = renewed;
     }
 }
 
 impl fmt::Debug for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Identity({})", self.fingerprint)
+        write!(f, "Identity({})", self.fingerprint())
     }
 }

@@ -8,7 +8,7 @@ use super::token::Token;
 use super::trust::{Looked, Trust};
 use super::tunnel::Tunnel;
 use super::websocket::{End, WebStream};
-use super::{HEAD_LEN_MAX, KEEPING, PATH_BEFORE, PATH_BEHIND, REFUSED};
+use super::{HEAD_LEN_MAX, KEEPING, REFUSED, path_of};
 use crate::owner::Error;
 use crate::transport::address::{HostPort, ServerAddress};
 use rustls::ClientConnection;
@@ -30,6 +30,8 @@ const STEP_MAX: Duration = Duration::from_secs(3);
 const READS_MAX: usize = 32;
 /// Bytes of an answer's reason that are told.
 const REASON_LEN_MAX: usize = 4 << 10;
+/// The first byte of what somebody who speaks TLS answers to anything else (RFC 8446, 5.1).
+const TLS_ALERT: u8 = 21;
 /// Headers of an answer: a proxy adds some.
 const HEADERS_MAX: usize = 64;
 
@@ -38,7 +40,7 @@ pub(in crate::transport) struct Knock<'a> {
     pub(in crate::transport) at: &'a HostPort,
     /// Whose certificates are trusted; none where nothing is encrypted.
     pub(in crate::transport) trust: Option<&'a Trust>,
-    pub(in crate::transport) drive: &'a DriveName,
+    pub(in crate::transport) drive: Option<&'a DriveName>,
     pub(in crate::transport) token: Option<&'a Token>,
 }
 
@@ -79,7 +81,7 @@ pub(in crate::transport) fn knock(knock: &Knock<'_>) -> Result<WebStream, Error>
     tunnel.put(&[IoSlice::new(request.as_bytes())]).map_err(failed)?;
     drop(tunnel);
     drop(channel.empty_tunnel(STEP_MAX).map_err(failed)?);
-    let behind = let_in(&address, &channel, &mut received, &key)?;
+    let behind = let_in((knock.at, &address), &channel, &mut received, &key)?;
     Ok(WebStream::new(channel, End::Client, received, behind))
 }
 
@@ -116,7 +118,11 @@ fn not_shaken(address: &ServerAddress, looked: &Looked, error: &io::Error) -> Er
         ))
         .into(),
         Some(rustls::Error::InvalidMessage(_)) => {
-            Refusal::Because(format!("what answers at {address} does not speak TLS")).into()
+            Refusal::Because(format!(
+                "what answers at {address} does not speak TLS: it is no server of drives, or one that is spoken to as \
+                 http:// where that is allowed"
+            ))
+            .into()
         }
         _ => did_not_happen(address, error),
     }
@@ -127,15 +133,16 @@ fn request(knock: &Knock<'_>, key: &str) -> String {
         format!("Authorization: Bearer {}\r\n", token.reveal())
     });
     format!(
-        "GET {PATH_BEFORE}{}{PATH_BEHIND} HTTP/1.1\r\nHost: {}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+        "GET {} HTTP/1.1\r\nHost: {}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
          Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n{authorization}\r\n",
-        knock.drive, knock.at
+        path_of(knock.drive),
+        knock.at
     )
 }
 
 /// Reads the answer, and returns what has come behind it.
 fn let_in(
-    address: &ServerAddress,
+    (at, address): (&HostPort, &ServerAddress),
     channel: &Channel,
     received: &mut Received,
     key: &str,
@@ -147,6 +154,12 @@ fn let_in(
         }
         let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
         let mut response = httparse::Response::new(&mut headers);
+        if bytes[0] == TLS_ALERT {
+            let https = ServerAddress::Tls(at.clone());
+            return Err(
+                Refusal::Because(format!("what answers at {address} speaks TLS: use {https}")).into(),
+            );
+        }
         let head_len = match response.parse(&bytes) {
             Ok(httparse::Status::Complete(len)) => len,
             Ok(httparse::Status::Partial) if bytes.len() < HEAD_LEN_MAX => continue,
@@ -213,10 +226,13 @@ fn turned_away(address: &ServerAddress, code: u16, is_server: bool, reason: &str
     if is_server {
         Refusal::Because(format!("{address} refuses: {reason}")).into()
     } else {
-        Failure::DidNotHappen(format!(
-            "{address} does not serve drives now: HTTP {code} {reason}"
-        ))
-        .into()
+        let is_ill = code >= 500 || code == 429;
+        let what = if is_ill {
+            "does not serve drives now"
+        } else {
+            "is no server of drives"
+        };
+        Failure::DidNotHappen(format!("what answers at {address} {what}: HTTP {code} {reason}")).into()
     }
 }
 

@@ -12,7 +12,7 @@ use super::websocket::{End, WebStream};
 use super::{HEAD_LEN_MAX, KEEPING};
 use crate::owner::Error;
 use crate::transport::address::HostPort;
-use crate::transport::answer::Guest;
+use crate::transport::guest::Guest;
 use crate::transport::stream::Stream;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -38,16 +38,18 @@ const ACCEPT_REST: Duration = Duration::from_millis(100);
 
 /// Decides who may come in by the network.
 pub trait Doorkeeper: Send + Sync {
-    /// Lets somebody in who shows a token, or none, to speak about a drive; returns the agent that the token stands for,
-    /// if it stands for one. It must not wait, and compare tokens with [`Token::is`](super::Token::is).
-    fn admit(&self, token: Option<&str>, drive: &DriveName) -> Result<Option<String>, Refusal>;
+    /// Lets somebody in who shows a token, or none, to speak about a drive, or with the server itself; returns the agent
+    /// that the token stands for, if it stands for one. It must not wait, and compare tokens with
+    /// [`Token::is`](super::Token::is). It is asked again for who is in when [`Service::review`](crate::Service::review) is
+    /// called.
+    fn admit(&self, token: Option<&str>, drive: Option<&DriveName>) -> Result<Option<String>, Refusal>;
 }
 
 impl<F> Doorkeeper for F
 where
-    F: Fn(Option<&str>, &DriveName) -> Result<Option<String>, Refusal> + Send + Sync,
+    F: Fn(Option<&str>, Option<&DriveName>) -> Result<Option<String>, Refusal> + Send + Sync,
 {
-    fn admit(&self, token: Option<&str>, drive: &DriveName) -> Result<Option<String>, Refusal> {
+    fn admit(&self, token: Option<&str>, drive: Option<&DriveName>) -> Result<Option<String>, Refusal> {
         self(token, drive)
     }
 }
@@ -196,7 +198,7 @@ impl Port {
         };
         match tokio::time::timeout(self.greeting_max, arrived).await {
             Ok(Ok(Some((stream, guest)))) => {
-                tracing::debug!(%from, drive = %guest.drive, "somebody has come by the network");
+                tracing::debug!(%from, ?guest, "somebody has come by the network");
                 (self.admit)(stream, guest);
             }
             Ok(Ok(None)) => {}
@@ -209,7 +211,7 @@ impl Port {
     async fn speak<S: Carried>(&self, socket: S) -> io::Result<Option<(Stream, Guest)>> {
         let invited: Arc<Mutex<Option<Invited>>> = Arc::default();
         let answer = service_fn(|request| {
-            let (response, found) = request::answer(request, &*self.doorkeeper);
+            let (response, found) = request::answer(request, &self.doorkeeper);
             *invited.lock() = found;
             std::future::ready(Ok::<_, std::convert::Infallible>(response))
         });

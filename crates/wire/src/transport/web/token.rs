@@ -32,7 +32,8 @@ impl Token {
         own.as_ref().ct_eq(shown.as_ref()).into()
     }
 
-    pub(super) fn reveal(&self) -> &str {
+    /// Returns the word, for the one whom it is for.
+    pub fn reveal(&self) -> &str {
         &self.0
     }
 }

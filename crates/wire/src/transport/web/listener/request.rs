@@ -1,8 +1,8 @@
 //! The answer to an HTTP request: an invitation to a session, or a refusal in words.
 
 use super::{Doorkeeper, Invited};
-use crate::transport::answer::Guest;
-use crate::transport::web::{PATH_BEFORE, PATH_BEHIND, REFUSED};
+use crate::transport::guest::Guest;
+use crate::transport::web::{REFUSED, drive_at};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -11,7 +11,7 @@ use hyper::header::{
     SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE, WWW_AUTHENTICATE,
 };
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
-use tenure_model::DriveName;
+use std::sync::Arc;
 use tungstenite::handshake::derive_accept_key;
 
 /// Why somebody is not invited.
@@ -23,7 +23,7 @@ struct Declined {
 /// Answers a request, and returns who is invited by the answer.
 pub(super) fn answer(
     mut request: Request<Incoming>,
-    doorkeeper: &dyn Doorkeeper,
+    doorkeeper: &Arc<dyn Doorkeeper>,
 ) -> (Response<Full<Bytes>>, Option<Invited>) {
     match invite(&request, doorkeeper) {
         Ok((guest, key)) => {
@@ -36,23 +36,13 @@ pub(super) fn answer(
 
 fn invite(
     request: &Request<Incoming>,
-    doorkeeper: &dyn Doorkeeper,
+    doorkeeper: &Arc<dyn Doorkeeper>,
 ) -> Result<(Guest, HeaderValue), Declined> {
     let declined = |status, why: &str| Declined {
         status,
         why: why.to_owned(),
     };
-    let path = request.uri().path();
-    let name = path
-        .strip_prefix(PATH_BEFORE)
-        .and_then(|rest| rest.strip_suffix(PATH_BEHIND))
-        .ok_or_else(|| {
-            let why =
-                format!("there is nothing at this path; sessions are at {PATH_BEFORE}NAME{PATH_BEHIND}");
-            declined(StatusCode::NOT_FOUND, &why)
-        })?;
-    let drive = DriveName::parse(name)
-        .map_err(|_| declined(StatusCode::NOT_FOUND, "the path holds no name of a drive"))?;
+    let drive = drive_at(request.uri().path()).map_err(|why| declined(StatusCode::NOT_FOUND, &why))?;
     if request.method() != Method::GET {
         return Err(declined(
             StatusCode::METHOD_NOT_ALLOWED,
@@ -60,8 +50,8 @@ fn invite(
         ));
     }
     // Before anything else is told: who has no token learns nothing.
-    let agent = doorkeeper
-        .admit(token(request.headers()), &drive)
+    let shown = token(request.headers());
+    let guest = Guest::admitted(doorkeeper, shown, drive)
         .map_err(|refusal| declined(StatusCode::UNAUTHORIZED, &refusal.to_string()))?;
     let headers = request.headers();
     let speaks =
@@ -71,7 +61,7 @@ fn invite(
         && speaks(CONNECTION, "upgrade")
         && speaks(SEC_WEBSOCKET_VERSION, "13");
     match headers.get(SEC_WEBSOCKET_KEY) {
-        Some(key) if is_websocket => Ok((Guest { drive, agent }, key.clone())),
+        Some(key) if is_websocket => Ok((guest, key.clone())),
         _ => Err(declined(
             StatusCode::UPGRADE_REQUIRED,
             "a session is a WebSocket of version 13 over HTTP/1.1",
