@@ -11,4 +11,6 @@ pub(crate) mod mount;
 pub(crate) mod serve;
 pub(crate) mod status;
 pub(crate) mod sync;
+pub(crate) mod token;
+pub(crate) mod trust;
 pub(crate) mod unmount;

@@ -3,15 +3,15 @@
 //! Both sides of what is said to a server about them are here.
 
 use crate::clock::MachineClock;
-use crate::reach::{self, Place};
+use crate::place::Place;
+use crate::reach;
 use anyhow::{Result, anyhow};
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_model::DriveName;
 use tenure_store::Bucket;
-use tenure_wire::{Connection, Greeting, Patience, unix};
+use tenure_wire::{Connection, Greeting, Patience};
 
 /// The word with which a server is asked about its drives.
 pub(crate) const VERB: &str = "drives";
@@ -40,29 +40,28 @@ pub(crate) enum Drives {
 impl Drives {
     /// Returns those of a place that is there.
     pub(crate) fn of(place: &Place) -> Result<Self> {
-        match &place.server {
-            Some(server) => Self::at(server.clone()),
-            None => Ok(Drives::Bucket(place.open()?)),
+        if place.server.is_named() {
+            return Self::at(place);
         }
+        Ok(Drives::Bucket(place.kept()?.open()?))
     }
 
     /// Returns those of a place; a bucket that is not there is made.
     pub(crate) fn made(place: &Place) -> Result<Self> {
-        match &place.server {
-            Some(server) => Self::at(server.clone()),
-            None => Ok(Drives::Bucket(place.create()?)),
+        if place.server.is_named() {
+            return Self::at(place);
         }
+        Ok(Drives::Bucket(place.kept()?.create()?))
     }
 
-    fn at(server: PathBuf) -> Result<Self> {
+    fn at(place: &Place) -> Result<Self> {
         let greeting = Greeting {
             drive: None,
             who: reach::who("tenure drive".to_owned(), false),
         };
-        let path = server.clone();
-        let dial = move || unix::dial(&path, reach::DIAL_MAX);
-        let connection = Connection::reach(Arc::new(dial), greeting, Patience::new(Arc::new(MachineClock)))
-            .map_err(|error| reach::no_server(&server, error))?;
+        let dial = place.server.dial(&place.way, None)?;
+        let connection = Connection::reach(dial, greeting, Patience::new(Arc::new(MachineClock)))
+            .map_err(|error| place.server.no_server(error))?;
         Ok(Drives::Server(connection))
     }
 

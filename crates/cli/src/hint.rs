@@ -19,8 +19,37 @@ pub(crate) fn against(cause: &(dyn Error + 'static)) -> Option<String> {
     None
 }
 
+/// Returns what helps where a server, or what answers in its place, lets nobody in, by its words.
+pub(crate) fn against_closed_door(why: &str) -> Option<String> {
+    let told = |hint: &str| Some(hint.to_owned());
+    if why.contains("no token was shown") {
+        told("--token-file FILE, or TENURE_TOKEN; tenure token new NAME makes one, for the server's --tokens")
+    } else if why.contains("token") {
+        told("tenure token new NAME makes one; its line belongs into the server's --tokens FILE")
+    } else if why.contains("speaks TLS") {
+        told("--server HOST:PORT speaks TLS")
+    } else if why.contains("does not speak TLS") {
+        told("--server http://HOST:PORT speaks without, where nothing needs to be encrypted")
+    } else if why.contains("nothing would be encrypted") {
+        told("--server HOST:PORT speaks TLS; --unencrypted does without, where something else encrypts")
+    } else if why.contains("is not trusted") {
+        told(
+            "--authorities FILE names who has signed it; without, a certificate is remembered when it is first seen",
+        )
+    } else if why.contains("is no server of drives") {
+        told("tenure serve prints where it listens: is it this address?")
+    } else if why.contains("use the same release") {
+        told("tenure --version, here and there")
+    } else {
+        None
+    }
+}
+
 /// Says how what another process holds becomes free.
 fn held(by: &str) -> String {
+    if let Some((_, server)) = by.split_once(", at ").filter(|(_, at)| at.starts_with("http")) {
+        return format!("--server {server} reaches it there");
+    }
     let pid = by.split_once("process ").map(|(_, rest)| {
         rest.split(|c: char| !c.is_ascii_digit())
             .next()
@@ -80,7 +109,7 @@ mod tests {
 
     #[test]
     fn what_nobody_here_mounts_is_held_by_a_process() {
-        let hint = held("process 4194305 on box, at the socket /run/x");
+        let hint = held("process 4194305 on box, at unix:/run/x");
         assert!(
             hint.contains("tenure unmount DIR frees it") && hint.ends_with(" 4194305"),
             "{hint}"

@@ -13,8 +13,9 @@ pub(crate) fn bucket() -> Result<PathBuf> {
         .join("bucket"))
 }
 
-/// Returns the folder for logs of mounts, and makes it.
-pub(crate) fn logs() -> Result<PathBuf> {
+/// Returns the folder for what this user's processes keep and could make again: logs of mounts, what was seen of servers, a
+/// server's own certificate. It is made where it is not there.
+pub(crate) fn state() -> Result<PathBuf> {
     made(
         base("XDG_STATE_HOME", ".local/state")?.join("tenure"),
         "XDG_STATE_HOME",

@@ -4,15 +4,22 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod bench;
+mod bucket;
 mod clock;
 mod commands;
 mod drives;
 mod error;
 mod hint;
 mod home;
+mod identity;
 mod mounts;
 mod output;
+mod pins;
+mod place;
 mod reach;
+mod secret;
+mod servers;
+mod tokens;
 mod waiting;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -50,6 +57,9 @@ enum Command {
     Drive(commands::drive::Command),
     Check(commands::check::Args),
     Serve(commands::serve::Args),
+    #[command(subcommand)]
+    Token(commands::token::Command),
+    Trust(commands::trust::Args),
     Bench(bench::BenchArgs),
     Completions(commands::completions::Args),
     Manual(commands::manual::Args),
@@ -79,6 +89,8 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Drive(command) => commands::drive::run(&command),
         Command::Check(args) => commands::check::run(&args),
         Command::Serve(args) => commands::serve::run(&args),
+        Command::Token(command) => commands::token::run(&command),
+        Command::Trust(args) => commands::trust::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Completions(args) => commands::completions::run(&args, &mut Cli::command()),
         Command::Manual(args) => commands::manual::run(&args, Cli::command()),

@@ -4,132 +4,31 @@ use crate::clock::{MachineClock, random};
 use crate::error::Told;
 use crate::home;
 use crate::mounts;
+use crate::pins;
+use crate::place::Place;
 use crate::waiting::Waiting;
 use anyhow::{Context, Result};
 use parking_lot::Mutex;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::Branch;
-use tenure_model::{BranchName, DriveName, Failure, Refusal};
+use tenure_model::{BranchName, DriveName, Refusal};
 use tenure_server::{Beginning, Drive, Options};
-use tenure_store::{Bucket, FolderBucket, OpenError};
+use tenure_store::Bucket;
 use tenure_wire::{
-    BranchInfo, Connection, Dial, Door, Greeting, Host, Limits, Owner, Patience, Service, Whereabouts, Who,
-    serve, unix,
+    BranchInfo, Connection, Dial, Door, Greeting, Host, Limits, Owner, Patience, ServerAddress, Service,
+    Whereabouts, Who, serve, unix,
 };
 
 /// The branch that is meant where none is named.
 pub(crate) const MAIN: &str = "main";
 
-/// Where drives are.
-#[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Place {
-    /// The bucket, a folder [default: tenure/bucket in the user's data directory]
-    #[arg(long, value_name = "FOLDER", env = "TENURE_BUCKET")]
-    pub(crate) bucket: Option<PathBuf>,
-    /// The server that owns the drives, as `unix:PATH` [default: whoever owns the drive, or else this process]
-    #[arg(long, value_name = "ADDR", env = "TENURE_SERVER", value_parser = unix_path)]
-    pub(crate) server: Option<PathBuf>,
-}
-
-/// Returns the path of an address `unix:PATH`.
-pub(crate) fn unix_path(text: &str) -> Result<PathBuf, String> {
-    match text.strip_prefix("unix:") {
-        Some(path) if path.starts_with('/') => Ok(PathBuf::from(path)),
-        Some(_) => Err("the path of a socket must be absolute".to_owned()),
-        None => Err("this version knows addresses of the form unix:PATH only".to_owned()),
-    }
-}
-
-impl Place {
-    /// Returns the bucket's folder.
-    pub(crate) fn folder(&self) -> Result<PathBuf> {
-        match &self.bucket {
-            Some(folder) => {
-                let text = folder.to_string_lossy();
-                match text.split_once("://") {
-                    Some(("file", path)) => Ok(PathBuf::from(path)),
-                    Some((scheme, _)) => Err(Told::refused(
-                        format!("this version keeps drives in folders, not in {scheme}:// buckets"),
-                        "--bucket /some/folder",
-                    )),
-                    None => Ok(folder.clone()),
-                }
-            }
-            None => home::bucket(),
-        }
-    }
-
-    /// Opens the bucket.
-    pub(crate) fn open(&self) -> Result<Arc<dyn Bucket>> {
-        let folder = self.folder()?;
-        match std::fs::metadata(&folder) {
-            Ok(_) => {}
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                return Err(Told::refused(
-                    format!("there is no bucket at {}", folder.display()),
-                    "tenure drive create NAME, or tenure mount NAME DIR --create, makes it",
-                ));
-            }
-            Err(error) => {
-                return Err(Told::failed(
-                    format!("cannot look at the bucket {}: {error}", folder.display()),
-                    format!("namei -l {}", folder.display()),
-                ));
-            }
-        }
-        Ok(Arc::new(
-            FolderBucket::open(&folder).map_err(|error| no_bucket(&folder, &error))?,
-        ))
-    }
-
-    /// Opens the bucket, and makes it where there is none.
-    pub(crate) fn create(&self) -> Result<Arc<dyn Bucket>> {
-        let folder = self.folder()?;
-        Ok(Arc::new(
-            FolderBucket::create(&folder).map_err(|error| no_bucket(&folder, &error))?,
-        ))
-    }
-}
-
-/// Says what helps where a folder cannot be used as a bucket.
-fn no_bucket(folder: &Path, error: &OpenError) -> anyhow::Error {
-    let shown = folder.display();
-    let why = error.to_string();
-    match error {
-        OpenError::Refused(_) if why.contains("damaged") => Told::refused(
-            why,
-            format!(
-                "bring {shown}/tenure-bucket back from a copy; every bucket of this format has the same one"
-            ),
-        ),
-        OpenError::Refused(_) => Told::refused(
-            why,
-            "--bucket FOLDER names the bucket; tenure drive create NAME --bucket FOLDER makes one in an empty folder",
-        ),
-        OpenError::Failed(_) => Told::failed(why, format!("ls -ld {shown}; df -h {shown}")),
-    }
-}
-
-/// Says what helps where no server answers.
-pub(crate) fn no_server(server: &Path, error: tenure_wire::Error) -> anyhow::Error {
-    let tenure_wire::Error::Failed(Failure::DidNotHappen(why)) = &error else {
-        return error.into();
-    };
-    let at = server.display();
-    Told::failed(
-        why.clone(),
-        format!("ls -l {at}; a server begins with: tenure serve --listen unix:{at}"),
-    )
-}
-
 /// How long a command waits for a drive whose owner is about to end or to listen.
 const TRIES: u32 = 100;
 const REST: Duration = Duration::from_millis(50);
 /// How long a socket may take to let us in.
-pub(crate) const DIAL_MAX: Duration = Duration::from_secs(5);
+const DIAL_MAX: Duration = Duration::from_secs(5);
 
 type AnyOwner = Arc<dyn Owner<Branch>>;
 
@@ -221,15 +120,15 @@ impl Reached {
 }
 
 /// Returns how this process opens a drive.
-pub(crate) fn options(socket: Option<PathBuf>) -> Options {
+pub(crate) fn options(address: Option<ServerAddress>) -> Options {
     let mut options = Options::new(Arc::new(MachineClock), random(), home::host(), std::process::id());
-    options.socket = socket;
+    options.address = address;
     options
 }
 
 /// Returns the socket at which a drive of a bucket is served on this machine.
 pub(crate) fn socket(place: &Place, name: &DriveName) -> Result<PathBuf> {
-    let folder = std::path::absolute(place.folder()?)?.join(name.as_str());
+    let folder = place.identity()?.join(name.as_str());
     Ok(unix::socket_path(
         &home::sockets()?,
         folder.as_os_str().as_encoded_bytes(),
@@ -238,12 +137,11 @@ pub(crate) fn socket(place: &Place, name: &DriveName) -> Result<PathBuf> {
 
 /// Gets at a drive of the bucket: opens it, or reaches the process that owns it.
 pub(crate) fn drive(place: &Place, name: &DriveName, who: Who) -> Result<Reached> {
-    if let Some(server) = &place.server {
-        let (at, server) = (server, server.clone());
-        let dial = move || unix::dial(&server, DIAL_MAX);
-        return there(Arc::new(dial), name, who, Taken::default()).map_err(|error| no_server(at, error));
+    if place.server.is_named() {
+        let dial = place.server.dial(&place.way, Some(name.clone()))?;
+        return there(dial, name, who, Taken::default()).map_err(|error| place.server.no_server(error));
     }
-    let bucket = place.open()?;
+    let bucket = place.kept()?.open()?;
     let socket = socket(place, name)?;
     let mut last = None;
     for _ in 0..TRIES {
@@ -252,7 +150,8 @@ pub(crate) fn drive(place: &Place, name: &DriveName, who: Who) -> Result<Reached
             Err(error @ tenure_wire::Error::Refused(Refusal::Held { .. })) => last = Some(error),
             Err(error) => return Err(error.into()),
         }
-        if let Some(at) = tenure_server::holder(bucket.as_ref(), name)?.and_then(|holder| holder.socket)
+        let holder = tenure_server::holder(bucket.as_ref(), name)?;
+        if let Some(ServerAddress::Unix(at)) = holder.and_then(|holder| holder.address)
             && let Ok(reached) = connect(&bucket, name, &at, who.clone())
         {
             return Ok(reached);
@@ -263,7 +162,11 @@ pub(crate) fn drive(place: &Place, name: &DriveName, who: Who) -> Result<Reached
 }
 
 fn host(bucket: &Arc<dyn Bucket>, name: &DriveName, socket: &Path) -> Result<Hosting, tenure_wire::Error> {
-    let drive = Drive::open(Arc::clone(bucket), name, options(Some(socket.to_owned())))?;
+    let drive = Drive::open(
+        Arc::clone(bucket),
+        name,
+        options(Some(ServerAddress::Unix(socket.to_owned()))),
+    )?;
     Hosting::begin(drive, socket)
 }
 
@@ -343,6 +246,7 @@ pub(crate) fn drive_for(place: &Place, name: &DriveName, command: &str) -> Resul
     let (told_place, told_name) = (place.clone(), name.clone());
     let waiting = Waiting::begin(move || whom(&told_place, &told_name));
     let reached = drive(place, name, who(format!("tenure {command}"), false))?;
+    pins::tell_news();
     Ok(Used {
         reached,
         _waiting: waiting,
@@ -351,14 +255,14 @@ pub(crate) fn drive_for(place: &Place, name: &DriveName, command: &str) -> Resul
 
 /// Says who has a drive and how that process is; asks nobody but the bucket.
 pub(crate) fn whom(place: &Place, name: &DriveName) -> String {
-    if let Some(server) = &place.server {
+    if let Some(servers) = place.server.named() {
         return format!(
-            "the server at unix:{} (ps -o pid,stat,args -C tenure shows who is stopped: T)",
-            server.display()
+            "the server at {servers} (there, ps -o pid,stat,args -C tenure shows who is stopped: T)"
         );
     }
     let holder = place
-        .open()
+        .kept()
+        .and_then(|kept| kept.open())
         .ok()
         .and_then(|bucket| tenure_server::holder(bucket.as_ref(), name).ok().flatten());
     match holder {

@@ -9,7 +9,6 @@ use crate::place::Filling;
 use crate::work::{self, Work};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -19,12 +18,14 @@ use tenure_core::tree::Memory;
 use tenure_journal::Sizes as JournalSizes;
 use tenure_model::record::Source;
 use tenure_model::{
-    Address, Batch, BranchId, BranchName, CheckpointName, Clock, DriveName, Epoch, InoRange, Seq, SessionId,
+    Address, Batch, BranchId, BranchName, CheckpointName, Clock, Digest, DriveName, Epoch, InoRange, Seq,
+    SessionId,
 };
 use tenure_store::Bucket;
 use tenure_store::pack::{Packs, Sizes as PackSizes};
 use tenure_wire::{
-    Access, BranchInfo, Chunk, Created, Done, Error, Lent, Opened, Owner, Placed, Room, Shipped, Status, Who,
+    Access, BranchInfo, Chunk, Created, Done, Error, Lent, Opened, Owner, Placed, Room, ServerAddress,
+    Shipped, Status, Who, identity,
 };
 
 /// Bytes of records after which they are folded: replaying them takes a fraction of a second.
@@ -45,8 +46,8 @@ pub struct Options {
     pub host: String,
     /// Who opens it: the process.
     pub pid: u32,
-    /// The socket at which that process answers for the drive, if it does.
-    pub socket: Option<PathBuf>,
+    /// Where that process answers for the drive, if it does.
+    pub address: Option<ServerAddress>,
     /// Whether threads are started.
     pub threads: Threads,
     /// Bytes of records after which they are folded.
@@ -78,7 +79,7 @@ impl Options {
             nonce,
             host: host.into(),
             pid,
-            socket: None,
+            address: None,
             threads: Threads::Started,
             fold_bytes: FOLD_BYTES,
             page_bytes_max: PAGE_BYTES_MAX,
@@ -139,6 +140,11 @@ impl Drive {
         &self.inner.name
     }
 
+    /// Tells whether it answers: that it was not closed and has not stopped, for a newer owner or a bug.
+    pub fn is_open(&self) -> bool {
+        self.inner.health.check().is_ok()
+    }
+
     /// Makes everything durable, folds it, and gives the drive up: whoever calls afterwards is told that it was closed.
     ///
     /// Sessions of this process end. When it fails the drive stays open.
@@ -180,6 +186,13 @@ impl Owner<Branch> for Drive {
 
     fn renew(&self, session: SessionId) -> Result<(), Error> {
         self.inner.with(|live| live.known(session).map(drop))
+    }
+
+    fn identity(&self) -> Result<Option<Digest>, Error> {
+        let hash_key = self
+            .inner
+            .with(|live| Ok(live.state.head().map(|head| head.hash_key)))?;
+        Ok(hash_key.map(|hash_key| identity(&hash_key)))
     }
 
     fn close(&self, session: SessionId) -> Result<(), Error> {

@@ -82,11 +82,7 @@ impl Drive {
 
 /// Takes a drive over: nobody else owns it any more, and everything that was acknowledged is there.
 fn take_over(bucket: Arc<dyn Bucket>, name: &DriveName, options: Options) -> Result<Arc<Inner>, Error> {
-    let who = Holder {
-        host: options.host.clone(),
-        pid: options.pid,
-        socket: options.socket.clone(),
-    };
+    let who = Holder::of(&options);
     let nonce = options.nonce;
     let claimant = Claimant {
         who: who.to_string(),

@@ -1,7 +1,8 @@
 //! `tenure branch`: what branches and checkpoints there are.
 
 use crate::output;
-use crate::reach::{self, Place};
+use crate::place::Place;
+use crate::reach;
 use anyhow::Result;
 use tenure_model::{BranchName, DriveName};
 

@@ -2,7 +2,8 @@
 
 use crate::error::Told;
 use crate::output;
-use crate::reach::{self, Place};
+use crate::place::Place;
+use crate::reach;
 use anyhow::Result;
 use tenure_model::DriveName;
 

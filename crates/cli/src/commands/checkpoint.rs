@@ -1,7 +1,8 @@
 //! `tenure checkpoint`: names the state of a branch.
 
 use crate::output;
-use crate::reach::{self, Place};
+use crate::place::Place;
+use crate::reach;
 use anyhow::{Result, anyhow};
 use tenure_model::{BranchName, CheckpointName, Ref};
 

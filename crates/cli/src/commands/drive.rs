@@ -3,7 +3,9 @@
 use crate::drives::Drives;
 use crate::error::Told;
 use crate::output;
-use crate::reach::{self, Place};
+use crate::pins;
+use crate::place::Place;
+use crate::reach;
 use anyhow::Result;
 use tenure_model::DriveName;
 
@@ -52,6 +54,12 @@ pub(crate) enum Command {
 
 /// Does what the command says.
 pub(crate) fn run(command: &Command) -> Result<()> {
+    let done = act(command);
+    pins::tell_news();
+    done
+}
+
+fn act(command: &Command) -> Result<()> {
     match command {
         Command::Create { drive, place } => {
             Drives::made(place)?.create(drive)?;

@@ -1,7 +1,8 @@
 //! `tenure fork`: makes a branch from a branch or a checkpoint.
 
 use crate::output;
-use crate::reach::{self, Place};
+use crate::place::Place;
+use crate::reach;
 use anyhow::{Result, anyhow};
 use tenure_model::record::Source;
 use tenure_model::{BranchName, CheckpointName, Ref};

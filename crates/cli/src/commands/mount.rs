@@ -8,7 +8,8 @@ use crate::error::Told;
 use crate::home;
 use crate::mounts;
 use crate::output;
-use crate::reach::{self, Place};
+use crate::place::Place;
+use crate::reach;
 use crate::waiting::Waiting;
 use anyhow::{Context, Result, bail};
 use std::ffi::OsString;
@@ -30,7 +31,7 @@ const NOTE: &str = "note: ";
 /// Mount a branch of a drive on a directory
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  tenure mount work ~/work --create        make the drive where there is none\n  tenure mount work@attempt-1 ~/attempt    another branch\n  tenure mount work@before ~/look          a checkpoint, read-only\n  tenure unmount ~/work"
+    after_help = "Examples:\n  tenure mount work ~/work --create        make the drive where there is none\n  tenure mount work@attempt-1 ~/attempt    another branch\n  tenure mount work@before ~/look          a checkpoint, read-only\n  tenure mount work ~/work --server box:7430 --token-file ada.token\n  tenure unmount ~/work\n\nA mount whose server is restarted, or whose connection is cut, goes on when a server answers again: what it has itself is\nused meanwhile, what it must ask or make durable waits, and `tenure status` says for what."
 )]
 pub(crate) struct Args {
     /// The drive, and its branch or checkpoint unless it is `main`
@@ -161,7 +162,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
 
 /// Starts the process that stays, and waits until its mount is usable.
 fn start(args: &Args) -> Result<()> {
-    let log = home::logs()?.join(format!(
+    let log = home::state()?.join(format!(
         "mount-{}.log",
         home::short_name(&std::path::absolute(&args.dir)?)
     ));

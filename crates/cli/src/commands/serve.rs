@@ -1,46 +1,305 @@
-//! `tenure serve`: owns the drives of a bucket for other processes of this machine.
+//! `tenure serve`: owns the drives of a bucket for other processes, of this machine and of others.
 
-use crate::drives::{self, Asked};
+mod host;
+
+use crate::bucket::BucketArgs;
 use crate::error::Told;
-use crate::output;
-use crate::reach::{self, Place};
+use crate::place::Way;
+use crate::tokens::Tokens;
+use crate::{home, identity, output, servers};
 use anyhow::{Context, Result};
-use parking_lot::Mutex;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use host::Served;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::Duration;
 use tenure_core::Branch;
-use tenure_model::{DriveName, Refusal};
-use tenure_server::Drive;
-use tenure_store::Bucket;
-use tenure_wire::{Door, Error, Host, Limits, Owner, Whereabouts, serve, unix};
+use tenure_model::Refusal;
+use tenure_wire::web::{self, Fingerprint, Identity, Security};
+use tenure_wire::{Door, Error, Host, HostPort, Limits, ServerAddress, Service, serve, unix};
 
-/// Own drives for mounts and commands of this machine, until it is ended
+/// How often the file of tokens is looked at.
+const LOOK_REST: Duration = Duration::from_secs(1);
+
+/// Own drives for mounts and commands of this machine and of others, until it is ended
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example:\n  tenure serve --bucket /data/bucket --listen unix:/run/tenure.sock &\n  tenure mount work ~/work --server unix:/run/tenure.sock\n\nMounts and commands reach it with --server or TENURE_SERVER. A drive is opened when it is first asked for."
+    after_help = "Examples:\n  tenure serve --bucket /data/bucket --listen unix:/run/tenure.sock &\n  tenure mount work ~/work --server unix:/run/tenure.sock\n\n  tenure token new ada --add-to tokens >ada.token\n  tenure serve --bucket s3://drives --listen 0.0.0.0:7430 --tokens tokens\n  tenure mount work ~/work --server box:7430 --token-file ada.token\n\nMounts and commands reach it with --server or TENURE_SERVER. A drive is opened when it is first asked for. Without\n--certificate one is made at the first start and kept; clients remember it when they first see it, and the fingerprint that\nis printed tells a person that it is the right one (tenure trust). The tokens are read again when their file changes and\non SIGHUP, which reads the certificate again, too; who is there with a token that does not count any more loses the\nconnection. A service's bucket is proved at each start: one that does not keep conditional puts is refused."
 )]
 pub(crate) struct Args {
     #[command(flatten)]
-    place: Place,
-    /// Where to listen: `unix:PATH`, an absolute path of at most 107 bytes
-    #[arg(long, value_name = "ADDR", value_parser = reach::unix_path)]
-    listen: PathBuf,
+    bucket: BucketArgs,
+    /// Where to listen: HOST:PORT (TLS), unix:PATH (an absolute path of at most 107 bytes), or http://HOST:PORT, which is not
+    /// encrypted and so allowed on this machine alone, at 127.0.0.1. Port 0 takes one that is free
+    #[arg(long, value_name = "ADDR", required = true, value_parser = servers::address, value_delimiter = ',')]
+    listen: Vec<ServerAddress>,
+    /// Who may come in by the network: a file of lines `NAME TOKEN`, or `NAME TOKEN DRIVE[,DRIVE..]` for a token that opens
+    /// these drives alone; others may not be able to read it
+    #[arg(long, value_name = "FILE")]
+    tokens: Option<PathBuf>,
+    /// The certificate, followed by those that vouch for it (PEM) [default: one that is made at the first start]
+    #[arg(long, value_name = "FILE", requires = "key")]
+    certificate: Option<PathBuf>,
+    /// The certificate's key (PEM); others may not be able to read it
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    key: Option<PathBuf>,
+    /// Where other machines reach this server, as other servers tell clients [default: the first port that is listened at, at
+    /// this machine's name]
+    #[arg(long, value_name = "ADDR", value_parser = servers::address)]
+    advertise: Option<ServerAddress>,
+    #[command(flatten)]
+    way: Way,
+    /// Print where it listens as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is served, and what may be read again meanwhile.
+struct Serving {
+    tokens: Option<Arc<Tokens>>,
+    identity: Option<Identity>,
+    addresses: Vec<ServerAddress>,
+    doors: Vec<Door>,
+}
+
+/// What the threads that listen for it have heard.
+enum Heard {
+    /// SIGHUP.
+    ReadAgain,
+    /// SIGTERM or SIGINT.
+    End,
 }
 
 /// Serves until a signal asks it to end.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let bucket = args.place.open()?;
-    let mut signals = Signals::new([SIGTERM, SIGINT]).context("cannot listen for signals")?;
-    let drives = Arc::new(Served {
-        bucket,
-        socket: args.listen.clone(),
-        open: Mutex::default(),
-    });
-    let listener = unix::listen(&args.listen).map_err(|error| {
-        let at = args.listen.display();
+    let tokens = args.tokens()?;
+    let bucket = args.bucket.kept(&args.way)?.open_proved()?;
+    let (hear, heard) = channel();
+    listen_for_signals(hear)?;
+    let serving = args.listen(tokens)?;
+    let drives = Arc::new(Served::new(bucket, args.place(&serving.addresses)));
+    let host = Arc::clone(&drives) as Arc<dyn Host<Branch>>;
+    let service = serve::<Branch>(serving.doors, host, Limits::default())?;
+    say(
+        args.json,
+        &drives.describe(),
+        &serving.addresses,
+        serving.identity.as_ref(),
+    )?;
+    loop {
+        match heard.recv_timeout(LOOK_REST) {
+            Ok(Heard::ReadAgain) => {
+                args.read_certificate_again(serving.identity.as_ref());
+                read_tokens_again(serving.tokens.as_deref(), &service);
+            }
+            Ok(Heard::End) | Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => {
+                let tokens = serving.tokens.as_deref();
+                read_tokens_again(tokens.filter(|tokens| tokens.has_changed()), &service);
+            }
+        }
+    }
+    service.stop();
+    drives.close()?;
+    for address in &serving.addresses {
+        if let ServerAddress::Unix(path) = address {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+    output::line("every drive is closed")
+}
+
+fn listen_for_signals(hear: Sender<Heard>) -> Result<()> {
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).context("cannot listen for signals")?;
+    let listen = move || {
+        for signal in signals.forever() {
+            let heard = if signal == SIGHUP {
+                Heard::ReadAgain
+            } else {
+                Heard::End
+            };
+            // Whoever does not listen any more is ending.
+            let _ = hear.send(heard);
+        }
+    };
+    std::thread::Builder::new().name("signals".into()).spawn(listen)?;
+    Ok(())
+}
+
+/// Reads the tokens again, if there are any, and puts those out whose tokens do not count any more.
+fn read_tokens_again(tokens: Option<&Tokens>, service: &Service) {
+    let Some(tokens) = tokens else { return };
+    match tokens.read_again() {
+        Ok(()) => service.review(),
+        Err(error) => output::note(format_args!(
+            "{}note: the tokens from before still count",
+            crate::error::text(&error)
+        )),
+    }
+}
+
+/// Says where it is served, and how it is known.
+fn say(json: bool, what: &str, addresses: &[ServerAddress], identity: Option<&Identity>) -> Result<()> {
+    let all: Vec<_> = addresses.iter().map(ToString::to_string).collect();
+    let fingerprint = identity
+        .map(Identity::fingerprint)
+        .map(|fingerprint| fingerprint.to_string());
+    if json {
+        return output::json(
+            &serde_json::json!({ "bucket": what, "addresses": all, "fingerprint": fingerprint }),
+        );
+    }
+    output::line(format_args!("serving the drives of {what} at {}", all.join(", ")))?;
+    let far = addresses
+        .iter()
+        .find(|address| matches!(address, ServerAddress::Tls(_)));
+    match (fingerprint, far) {
+        (Some(fingerprint), Some(server)) => output::line(format_args!(
+            "its certificate is {fingerprint}; clients expect it from their first visit on, or from: tenure trust {server} \
+             {fingerprint}"
+        )),
+        _ => Ok(()),
+    }
+}
+
+impl Args {
+    /// Returns who may come in by the network; refuses a port without.
+    fn tokens(&self) -> Result<Option<Arc<Tokens>>> {
+        let is_far = |address: &&ServerAddress| !matches!(address, ServerAddress::Unix(_));
+        let far = self.listen.iter().find(is_far);
+        match (&self.tokens, far) {
+            (Some(path), _) => {
+                let tokens = Tokens::of(path)?;
+                if tokens.is_empty() {
+                    return Err(Told::refused(
+                        format!("there is no token in {}, so nobody could come in", path.display()),
+                        format!("tenure token new NAME --add-to {}", path.display()),
+                    ));
+                }
+                Ok(Some(Arc::new(tokens)))
+            }
+            (None, Some(address)) => Err(Told::refused(
+                format!("whoever reaches {address} would have to be let in: no file of tokens is named"),
+                "tenure token new NAME --add-to tokens; tenure serve ... --tokens tokens",
+            )),
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// Listens at every address.
+    fn listen(&self, tokens: Option<Arc<Tokens>>) -> Result<Serving> {
+        let has_tls = self
+            .listen
+            .iter()
+            .any(|address| matches!(address, ServerAddress::Tls(_)));
+        let identity = has_tls.then(|| self.identity()).transpose()?;
+        let (mut addresses, mut doors) = (Vec::new(), Vec::new());
+        for address in &self.listen {
+            let (door, at) = match address {
+                ServerAddress::Unix(path) => (listen_at_socket(path)?, address.clone()),
+                ServerAddress::Tls(at) => {
+                    let identity = identity.clone().context("a port with TLS has an identity")?;
+                    let (door, at) = self.listen_at_port(at, &Security::Tls(identity), tokens.as_ref())?;
+                    (door, ServerAddress::Tls(at))
+                }
+                ServerAddress::Plain(at) => {
+                    let security = if self.way.unencrypted {
+                        Security::Plain
+                    } else {
+                        Security::Loopback
+                    };
+                    let (door, at) = self.listen_at_port(at, &security, tokens.as_ref())?;
+                    (door, ServerAddress::Plain(at))
+                }
+            };
+            addresses.push(at);
+            doors.push(door);
+        }
+        Ok(Serving {
+            tokens,
+            identity,
+            addresses,
+            doors,
+        })
+    }
+
+    fn identity(&self) -> Result<Identity> {
+        match (&self.certificate, &self.key) {
+            (Some(certificate), Some(key)) => identity::of_files(certificate, key),
+            _ => identity::own(&self.hosts()),
+        }
+    }
+
+    /// Returns by which names this server is reached.
+    fn hosts(&self) -> Vec<String> {
+        let named = self.listen.iter().chain(&self.advertise);
+        let host = |address: &ServerAddress| match address {
+            ServerAddress::Tls(at) | ServerAddress::Plain(at) => (!is_any(&at.host)).then(|| at.host.clone()),
+            ServerAddress::Unix(_) => None,
+        };
+        named.filter_map(host).collect()
+    }
+
+    /// Takes a certificate that was renewed, where it comes from files.
+    fn read_certificate_again(&self, identity: Option<&Identity>) {
+        let (Some(certificate), Some(key), Some(identity)) = (&self.certificate, &self.key, identity) else {
+            return;
+        };
+        match identity::of_files(certificate, key) {
+            Ok(renewed) => {
+                let is_other = renewed.fingerprint() != identity.fingerprint();
+                identity.become_as(&renewed);
+                if is_other {
+                    tell_renewed(renewed.fingerprint());
+                }
+            }
+            Err(error) => output::note(format_args!(
+                "{}note: the certificate from before is still shown",
+                crate::error::text(&error)
+            )),
+        }
+    }
+
+    fn listen_at_port(
+        &self,
+        at: &HostPort,
+        security: &Security,
+        tokens: Option<&Arc<Tokens>>,
+    ) -> Result<(Door, HostPort)> {
+        let tokens = tokens.context("a port has tokens")?;
+        let listener = web::listen(at, security, Arc::clone(tokens) as _).map_err(|error| match &error {
+            Error::Refused(Refusal::Because(why)) => Told::refused(
+                why.clone(),
+                format!("--listen {at} has TLS; --listen http://{at} --unencrypted lets whoever is on the way read and change everything"),
+            ),
+            Error::Refused(_) | Error::Failed(_) => {
+                Told::failed(error.to_string(), format!("ss -ltnp 'sport = :{}'", at.port))
+            }
+        })?;
+        let port = listener.address()?.port();
+        let host = at.host.clone();
+        Ok((Door::Web(listener), HostPort { host, port }))
+    }
+
+    /// Returns where this server is, for those who find its name in the bucket.
+    fn place(&self, addresses: &[ServerAddress]) -> ServerAddress {
+        let is_far = |address: &&ServerAddress| !matches!(address, ServerAddress::Unix(_));
+        let listens = addresses.iter().find(is_far).or(addresses.first());
+        let own = listens.map(by_name);
+        self.advertise.clone().or(own).expect("it listens somewhere")
+    }
+}
+
+fn tell_renewed(fingerprint: Fingerprint) {
+    output::note(format_args!("note: from now on the certificate is {fingerprint}"));
+}
+
+fn listen_at_socket(path: &Path) -> Result<Door> {
+    let listener = unix::listen(path).map_err(|error| {
+        let at = path.display();
         match &error {
             Error::Refused(_) => Told::refused(
                 error.to_string(),
@@ -49,91 +308,26 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             Error::Failed(_) => Told::failed(error.to_string(), format!("namei -l {at}")),
         }
     })?;
-    let service = serve::<Branch>(
-        [Door::Unix(listener)],
-        Arc::clone(&drives) as Arc<dyn Host<Branch>>,
-        Limits::default(),
-    )?;
-    output::line(format_args!(
-        "serving the drives of {} at unix:{}",
-        drives.bucket.describe(),
-        args.listen.display()
-    ))?;
-    signals.forever().next();
-    service.stop();
-    for (name, drive) in std::mem::take(&mut *drives.open.lock()) {
-        drive
-            .close()
-            .with_context(|| format!("the drive {name} could not be closed; what was synced is safe"))?;
-    }
-    let _ = std::fs::remove_file(&args.listen);
-    output::line("every drive is closed")
+    Ok(Door::Unix(listener))
 }
 
-/// The drives of a bucket, opened when they are first asked for.
-struct Served {
-    bucket: Arc<dyn Bucket>,
-    socket: PathBuf,
-    open: Mutex<BTreeMap<DriveName, Arc<Drive>>>,
-}
-
-impl Host<Branch> for Served {
-    fn drive(&self, name: &DriveName) -> Result<Whereabouts<Branch>, Error> {
-        let mut open = self.open.lock();
-        if let Some(drive) = open.get(name) {
-            return Ok(Whereabouts::Here(Arc::clone(drive) as Arc<dyn Owner<Branch>>));
-        }
-        let drive = Drive::open(
-            Arc::clone(&self.bucket),
-            name,
-            reach::options(Some(self.socket.clone())),
-        )?;
-        open.insert(name.clone(), Arc::clone(&drive));
-        Ok(Whereabouts::Here(drive))
-    }
-
-    fn control(&self, verb: &str, arguments: &[u8]) -> Result<Vec<u8>, Error> {
-        let asked = (verb == drives::VERB)
-            .then(|| serde_json::from_slice(arguments).ok())
-            .flatten()
-            .ok_or_else(|| because(format!("this server does not know what `{verb}` asks for")))?;
-        let name = |drive: &str| DriveName::parse(drive).map_err(because);
-        match asked {
-            Asked::List => {
-                let drives = tenure_server::list(self.bucket.as_ref())?;
-                let names: Vec<_> = drives.iter().map(DriveName::as_str).collect();
-                Ok(serde_json::to_vec(&names).expect("names are text"))
-            }
-            Asked::Create { drive, uid, gid } => self.create(&name(&drive)?, (uid, gid)),
-            Asked::Delete { drive } => self.delete(&name(&drive)?),
-        }
+/// Returns an address as other machines know it: by this machine's name where it stands for every address of it.
+fn by_name(address: &ServerAddress) -> ServerAddress {
+    let named = |at: &HostPort| HostPort {
+        host: if is_any(&at.host) {
+            home::host()
+        } else {
+            at.host.clone()
+        },
+        port: at.port,
+    };
+    match address {
+        ServerAddress::Tls(at) => ServerAddress::Tls(named(at)),
+        ServerAddress::Plain(at) => ServerAddress::Plain(named(at)),
+        ServerAddress::Unix(_) => address.clone(),
     }
 }
 
-impl Served {
-    fn create(&self, name: &DriveName, user: (u32, u32)) -> Result<Vec<u8>, Error> {
-        let mut open = self.open.lock();
-        let options = reach::options(Some(self.socket.clone()));
-        let drive = reach::create(Arc::clone(&self.bucket), name, user, options)?;
-        open.insert(name.clone(), drive);
-        Ok(Vec::new())
-    }
-
-    /// Deletes a drive unless a session holds a branch of it; who only reads one is sent away.
-    fn delete(&self, name: &DriveName) -> Result<Vec<u8>, Error> {
-        let mut open = self.open.lock();
-        if let Some(drive) = open.get(name) {
-            if let Some(by) = drive.branches()?.into_iter().find_map(|line| line.holder) {
-                return Err(Refusal::Held { by }.into());
-            }
-            drive.close()?;
-            open.remove(name);
-        }
-        tenure_server::delete(self.bucket.as_ref(), name, &drives::deleter())?;
-        Ok(Vec::new())
-    }
-}
-
-fn because(why: impl ToString) -> Error {
-    Refusal::Because(why.to_string()).into()
+fn is_any(host: &str) -> bool {
+    host.parse::<IpAddr>().is_ok_and(|ip| ip.is_unspecified())
 }

@@ -50,6 +50,9 @@ pub(crate) struct Status {
     pub(crate) pid: u32,
     /// The process that owns the drive; the same where the mount hosts it.
     pub(crate) owner_pid: Option<u32>,
+    /// The servers that were named, where the drive is reached through them.
+    #[serde(default)]
+    pub(crate) server: Option<String>,
     /// Where a sync must be before it is acknowledged.
     pub(crate) tier: String,
     /// The drive's epoch.
@@ -346,6 +349,10 @@ fn show(status: &Status) -> Result<()> {
             status.owner_pid.map_or("elsewhere".into(), |pid| pid.to_string())
         ),
     );
+    status
+        .server
+        .iter()
+        .for_each(|server| row("server", server.clone()));
     status
         .notices
         .iter()

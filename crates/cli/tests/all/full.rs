@@ -24,7 +24,7 @@ fn is_full(error: &std::io::Error) -> bool {
     error.raw_os_error() == Some(28)
 }
 
-/// Guarantees 1, 4, 15: a full disk is ENOSPC at write or fsync; reading and deleting go on; with room again, writing does.
+/// Guarantees 1, 4, 17: a full disk is ENOSPC at write or fsync; reading and deleting go on; with room again, writing does.
 #[test]
 fn a_full_disk_is_told_and_over_when_there_is_room() {
     let Some(home) = Home::new() else { return };

@@ -8,6 +8,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::BufRead;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -68,7 +69,65 @@ impl Home {
         let out = child.stdout.take().expect("it is piped");
         let heard = std::io::BufReader::new(out).read_line(&mut said);
         assert!(heard.is_ok() && said.contains("serving"), "{said}");
-        Server { child, address }
+        Server {
+            child,
+            address,
+            fingerprint: String::new(),
+        }
+    }
+
+    /// Starts `tenure serve` at a port, for those who have a token of this home, and returns once it listens.
+    pub(crate) fn serve_at(&self, address: &str, more: &[&str]) -> Server {
+        let mut child = self
+            .command(&[
+                "serve",
+                "--listen",
+                address,
+                "--tokens",
+                text(&self.tokens()),
+                "--json",
+            ])
+            .args(more)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let out = child.stdout.take().expect("it is piped");
+        let lines = std::io::BufReader::new(out).lines().map_while(Result::ok);
+        let mut said = String::new();
+        for line in lines {
+            said.push_str(&line);
+            if line == "}" {
+                break;
+            }
+        }
+        let said: Value = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"));
+        let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        Server {
+            child,
+            address: word(&said["addresses"][0]),
+            fingerprint: word(&said["fingerprint"]),
+        }
+    }
+
+    /// Returns the file of those who may come in by the network.
+    pub(crate) fn tokens(&self) -> PathBuf {
+        self.folder.path().join("tokens")
+    }
+
+    /// Lets an agent come in by the network, and returns the file with his token.
+    pub(crate) fn token(&self, agent: &str, more: &[&str]) -> PathBuf {
+        let tokens = self.tokens();
+        let new = ["token", "new", agent, "--add-to", text(&tokens)];
+        let token = self.done(&[&new, more].concat());
+        self.secret(&format!("{agent}.token"), &token)
+    }
+
+    /// Writes a file that nobody else can read.
+    pub(crate) fn secret(&self, name: &str, contents: &str) -> PathBuf {
+        let path = self.folder.path().join(name);
+        fs::write(&path, contents).expect("there is room");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("it is ours");
+        path
     }
 
     /// Returns the process of a mount.
@@ -157,6 +216,8 @@ pub(crate) fn sync(path: &Path) {
 pub(crate) struct Server {
     child: Child,
     pub(crate) address: String,
+    /// Of its certificate, where it has one.
+    pub(crate) fingerprint: String,
 }
 
 impl Server {

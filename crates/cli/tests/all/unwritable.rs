@@ -26,7 +26,7 @@ fn fails(outcome: std::io::Result<()>) {
     assert_eq!(outcome.expect_err("it cannot be durable").raw_os_error(), Some(5));
 }
 
-/// Guarantees 1, 4, 15: every sync fails while the bucket cannot be written; when it can be, everything that was written is
+/// Guarantees 1, 4, 17: every sync fails while the bucket cannot be written; when it can be, everything that was written is
 /// made durable, and nobody has to do anything for it.
 #[test]
 fn a_bucket_that_cannot_be_written_for_a_while_loses_nothing_and_heals_by_itself() {

@@ -131,19 +131,19 @@ fn the_lock_tells_other_processes_where_the_owner_is() {
     let expected = Owning {
         host: host.clone(),
         pid,
-        socket: None,
+        address: None,
     };
     assert_eq!(holder(&bucket, &drive_name()).unwrap(), Some(expected));
     drive.close().unwrap();
-    let socket = Some("/run/tenure/work.sock".into());
+    let address: Option<tenure_wire::ServerAddress> = Some("unix:/run/tenure/work.sock".parse().unwrap());
     let options = tenure_server::Options {
-        socket: socket.clone(),
+        address: address.clone(),
         ..options(&Arc::default())
     };
     let _drive = Drive::open(Arc::new(bucket.clone()), &drive_name(), options).unwrap();
     assert_eq!(
         holder(&bucket, &drive_name()).unwrap(),
-        Some(Owning { host, pid, socket })
+        Some(Owning { host, pid, address })
     );
 }
 

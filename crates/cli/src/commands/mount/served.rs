@@ -7,6 +7,7 @@ use crate::commands::status::{Status, Unsynced, escaped};
 use crate::drives::Drives;
 use crate::error::Told;
 use crate::mounts;
+use crate::pins;
 use crate::reach::{self, MAIN, Reached};
 use anyhow::{Context, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -86,12 +87,13 @@ fn reach_drive(args: &Args, dir: &Path) -> Result<Reached> {
 
 /// Says what would help where there is no such drive.
 fn not_reached(args: &Args, error: anyhow::Error) -> anyhow::Error {
-    if args.place.server.is_some() {
+    if args.place.server.is_named() {
         return error;
     }
     let known = args
         .place
-        .open()
+        .kept()
+        .and_then(|kept| kept.open())
         .and_then(|bucket| Ok(tenure_server::list(bucket.as_ref())?));
     match known {
         Ok(known) if !known.contains(&args.what.drive) => Told::refused(
@@ -110,6 +112,7 @@ fn mount_and_wait(
 ) -> Result<()> {
     let owner = reached.owner();
     let clock: Arc<dyn Clock> = Arc::new(MachineClock);
+    let news = pins::news();
     let mut opened = owner.open(&reach::who(purpose(dir), reached.is_here()))?;
     let name = args.what.at.as_deref().unwrap_or(MAIN);
     let line = reach::line(&owner, &args.what.drive, name)?;
@@ -123,10 +126,11 @@ fn mount_and_wait(
         lag_max: args.lag_max(),
         ..Default::default()
     };
+    opened.notices.extend(news);
     let witness: Arc<dyn Witness> = if read_only {
         Arc::new(())
     } else {
-        let (note, last) = Note::begin(&args.place.folder()?, args.what.drive.as_str(), name)?;
+        let (note, last) = Note::begin(&args.place.identity()?, args.what.drive.as_str(), name)?;
         opened.notices.extend(last);
         Arc::new(note)
     };
@@ -177,6 +181,7 @@ fn attach(
         dir: dir.to_owned(),
         read_only,
         lag_max_ms: args.lag,
+        server: args.place.server.named(),
         opened: opened.clone(),
     };
     let asked = AskedOwner {
@@ -261,6 +266,7 @@ struct About {
     dir: PathBuf,
     read_only: bool,
     lag_max_ms: u64,
+    server: Option<String>,
     opened: Opened,
 }
 
@@ -292,6 +298,7 @@ impl About {
             read_only: self.read_only,
             pid: std::process::id(),
             owner_pid: of_owner.as_ref().map(|status| status.pid),
+            server: self.server.clone(),
             tier: self.opened.tier.clone(),
             epoch: self.opened.epoch.0,
             session: self.opened.session.0,

@@ -21,7 +21,7 @@ impl Note {
     /// Returns what the last mount of `folder`'s drive and branch left unsaid, and begins a new note.
     pub(super) fn begin(folder: &Path, drive: &str, branch: &str) -> Result<(Self, Option<String>)> {
         let name = home::short_name(&folder.join(drive).join(branch));
-        let path = home::logs()?.join(format!("unsynced-{name}"));
+        let path = home::state()?.join(format!("unsynced-{name}"));
         let last = std::fs::read_to_string(&path)
             .ok()
             .and_then(|text| sentence(&text));

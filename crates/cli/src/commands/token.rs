@@ -1,0 +1,67 @@
+//! `tenure token`: makes the words by which clients prove to a server who they are.
+
+use crate::error::Told;
+use crate::output;
+use crate::tokens::Line;
+use anyhow::{Context, Result};
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use tenure_model::DriveName;
+
+/// Make tokens, by which a server knows who comes by the network
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Make a token for an agent, and print its line for a server's --tokens file
+    #[command(
+        after_help = "Examples:\n  tenure token new ada --add-to tokens >ada.token\n  tenure serve --bucket s3://drives --listen 0.0.0.0:7430 --tokens tokens\n  tenure mount work ~/work --server box:7430 --token-file ada.token\n\nA token that is taken out of the file is refused from then on, and who is there with it loses the connection. For a while\nan agent may have two lines, to change from one token to the other."
+    )]
+    New {
+        /// The agent: every session that is opened with the token is known by this name
+        agent: String,
+        /// Open these drives alone; else all, and make, list and delete drives
+        #[arg(long, value_name = "DRIVE", value_delimiter = ',', value_parser = DriveName::parse)]
+        drives: Vec<DriveName>,
+        /// Write the line to the end of this file, and print the token alone
+        #[arg(long, value_name = "FILE")]
+        add_to: Option<PathBuf>,
+    },
+}
+
+/// Does what the command says.
+pub(crate) fn run(command: &Command) -> Result<()> {
+    let Command::New {
+        agent,
+        drives,
+        add_to,
+    } = command;
+    let drives = (!drives.is_empty()).then(|| drives.clone());
+    let line = Line::new(agent, drives).map_err(|why| Told::refused(why, "tenure token new ada"))?;
+    match add_to {
+        Some(path) => {
+            add(path, &line.written()).with_context(|| format!("cannot write {}", path.display()))?;
+            output::line(line.token())
+        }
+        None => output::line(line.written()),
+    }
+}
+
+/// Writes a line to the end of a file, in one write; a file that is made is readable by nobody else.
+fn add(path: &Path, line: &str) -> std::io::Result<()> {
+    let mut file = File::options()
+        .append(true)
+        .create(true)
+        .read(true)
+        .mode(0o600)
+        .open(path)?;
+    let text = std::fs::read(path)?;
+    // Behind a last line that was not ended.
+    let gap = if text.last().is_some_and(|last| *last != b'\n') {
+        "\n"
+    } else {
+        ""
+    };
+    file.write_all(format!("{gap}{line}\n").as_bytes())?;
+    file.sync_all()
+}

@@ -1,0 +1,54 @@
+//! Where drives are: the options by which every command is told, and what they mean.
+
+use crate::bucket::{BucketArgs, Kept};
+use crate::servers::ServerArgs;
+use anyhow::Result;
+use std::path::PathBuf;
+
+/// Where drives are: at servers, or in a bucket that this process opens.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Where drives are")]
+pub(crate) struct Place {
+    #[command(flatten)]
+    pub(crate) bucket: BucketArgs,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    #[command(flatten)]
+    pub(crate) way: Way,
+}
+
+/// What protects the bytes on their way to servers and services.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Way {
+    /// Trust certificates that these authorities have signed (PEM): of servers, whose certificate is else remembered when it
+    /// is first seen, and of the bucket's service, besides those of this machine
+    #[arg(long, value_name = "FILE", env = "TENURE_AUTHORITIES")]
+    pub(crate) authorities: Option<PathBuf>,
+    /// Speak to other machines without TLS where the address begins with http://. Whoever is on the way can then read and
+    /// change everything, tokens and keys included: for networks that something else encrypts
+    #[arg(long)]
+    pub(crate) unencrypted: bool,
+}
+
+impl Way {
+    /// Returns the certificates of the authorities that are named, as PEM.
+    pub(crate) fn authorities(&self) -> Result<Option<Vec<u8>>> {
+        let read = self.authorities.as_deref().map(crate::secret::read_open);
+        read.transpose()
+    }
+}
+
+impl Place {
+    /// Returns what tells this place from every other, for names of files that belong to it.
+    pub(crate) fn identity(&self) -> Result<PathBuf> {
+        Ok(match self.server.named() {
+            Some(names) => PathBuf::from(names),
+            None => self.kept()?.identity(),
+        })
+    }
+
+    /// Returns the bucket that this process opens where no server is named.
+    pub(crate) fn kept(&self) -> Result<Kept> {
+        self.bucket.kept(&self.way)
+    }
+}
