@@ -31,7 +31,7 @@ const NOTE: &str = "note: ";
 /// Mount a branch of a drive on a directory
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  tenure mount work ~/work --create        make the drive where there is none\n  tenure mount work@attempt-1 ~/attempt    another branch\n  tenure mount work@before ~/look          a checkpoint, read-only\n  tenure mount work ~/work --server box:7430 --token-file ada.token\n  tenure unmount ~/work\n\nA mount whose server is restarted, or whose connection is cut, goes on when a server answers again: what it has itself is\nused meanwhile, what it must ask or make durable waits, and `tenure status` says for what."
+    after_help = "Examples:\n  tenure mount work ~/work --create        make the drive where there is none\n  tenure mount work@attempt-1 ~/attempt    another branch\n  tenure mount work@before ~/look          a checkpoint, read-only\n  tenure mount work ~/work --server box:7430 --token-file ada.token\n  tenure unmount ~/work\n\nA mount whose server is restarted, or whose connection is cut, goes on when a server answers\nagain: what it has itself is used meanwhile, what it must ask or make durable waits, and\n`tenure status` says for what."
 )]
 pub(crate) struct Args {
     /// The drive, and its branch or checkpoint unless it is `main`

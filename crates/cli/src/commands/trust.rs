@@ -11,7 +11,7 @@ use tenure_wire::web::Fingerprint;
 /// Show, set and forget the certificates by which servers are known
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  tenure trust                                  the servers that are known\n  tenure trust box:7430 sha256:4f1c...          expect this certificate, before or after the server was first seen\n  tenure trust box:7430 --forget                believe the next one that is seen\n\nA server prints its fingerprint when it begins. Who names it here before the first mount need not trust the network once."
+    after_help = "Examples:\n  tenure trust                                  the servers that are known\n  tenure trust box:7430 sha256:4f1c...          expect this certificate, before or after the server was first seen\n  tenure trust box:7430 --forget                believe the next one that is seen\n\nA server prints its fingerprint when it begins. Who names it here before the first mount\nneed not trust the network once."
 )]
 pub(crate) struct Args {
     /// The server, as it is named to other commands
