@@ -49,11 +49,14 @@ fn page(command: &clap::Command) -> Result<Vec<u8>> {
 }
 
 fn section(part: &str) -> String {
-    let (heading, text) = match part.split_once('\n') {
-        Some((_, examples)) => ("EXAMPLES", examples),
-        None => part
-            .strip_prefix("Exit codes: ")
-            .map_or(("NOTES", part), |codes| ("EXIT STATUS", codes)),
+    let (heading, text) = if let Some(codes) = part.strip_prefix("Exit codes: ") {
+        ("EXIT STATUS", codes)
+    } else if let Some((_, examples)) = part.split_once(":\n").filter(|(first, _)| !first.contains('\n')) {
+        ("EXAMPLES", examples)
+    } else if part.starts_with(' ') {
+        ("EXAMPLES", part)
+    } else {
+        ("NOTES", part)
     };
     // Lines stay as they are; `\&` keeps a dot at the beginning from being a command.
     let mut section = format!(".SH {heading}\n.nf\n");
