@@ -78,7 +78,10 @@ fn man_pages_are_named_as_the_commands() {
     let text = std::fs::read_to_string(folder.join("tenure-mount.1")).unwrap_or_default();
     assert!(text.contains(".SH EXAMPLES"), "{text}");
     let text = std::fs::read_to_string(folder.join("tenure-check.1")).unwrap_or_default();
-    assert!(text.contains(".SH NOTES\n.nf\n\\&Checking changes nothing"), "{text}");
+    assert!(
+        text.contains(".SH NOTES\n.nf\n\\&Checking changes nothing"),
+        "{text}"
+    );
     assert!(home.done(&["manual"]).contains(".TH tenure 1"));
 }
 
