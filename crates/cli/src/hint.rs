@@ -1,5 +1,6 @@
 //! What helps when something was refused or has failed, for errors that come from the rooms below and know no commands.
 
+use crate::home;
 use crate::mounts;
 use std::error::Error;
 use tenure_model::Refusal;
@@ -50,6 +51,14 @@ fn held(by: &str) -> String {
     if let Some((_, server)) = by.split_once(", at ").filter(|(_, at)| at.starts_with("http")) {
         return format!("--server {server} reaches it there");
     }
+    if let Some(host) = host_in(by).filter(|host| *host != home::host()) {
+        let dir = by
+            .split_once("mount at ")
+            .map_or("DIR", |(_, dir)| dir.trim_end_matches(')'));
+        return format!(
+            "on {host}, tenure unmount {dir} frees it; here, --read-only looks at it, and tenure fork makes a branch of your own"
+        );
+    }
     let pid = by.split_once("process ").map(|(_, rest)| {
         rest.split(|c: char| !c.is_ascii_digit())
             .next()
@@ -65,6 +74,12 @@ fn held(by: &str) -> String {
             None => "tenure status lists the mounts; tenure unmount DIR frees it".to_owned(),
         },
     }
+}
+
+/// Returns the machine of who holds something, as owners and sessions say it: `... on HOST, ...` or `... on HOST (...)`.
+fn host_in(by: &str) -> Option<&str> {
+    let (_, behind) = by.split_once(" on ")?;
+    behind.split([' ', ',']).next()
 }
 
 fn no_mount(error: &MountError) -> String {
@@ -108,8 +123,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_another_machine_holds_is_freed_there() {
+        let hint = held("ada on a-box-far-away (process 42, mount at /home/ada/my work)");
+        assert!(
+            hint.starts_with("on a-box-far-away, tenure unmount /home/ada/my work frees it"),
+            "{hint}"
+        );
+        let hint = held("process 42 on a-box-far-away, at https://a-box-far-away:7430");
+        assert_eq!(hint, "--server https://a-box-far-away:7430 reaches it there");
+    }
+
+    #[test]
     fn what_nobody_here_mounts_is_held_by_a_process() {
-        let hint = held("process 4194305 on box, at unix:/run/x");
+        let hint = held(&format!("process 4194305 on {}, at unix:/run/x", home::host()));
         assert!(
             hint.contains("tenure unmount DIR frees it") && hint.ends_with(" 4194305"),
             "{hint}"
