@@ -1,6 +1,7 @@
 //! What a call becomes: a call of the owner, and its outcome an answer.
 //!
-//! Invariant: every call that was read is answered once, also when the owner forgets to or panics.
+//! Invariant: every call that was read is answered once, also when the owner forgets to or panics. Only an owner that has a newer
+//! one answers nothing more: its connections end.
 
 use super::guest::Guest;
 use super::service::Host;
@@ -69,6 +70,11 @@ impl Unanswered {
 
     fn send(&mut self, outcome: Result<Response<'static>, Error>) {
         self.is_told = true;
+        if let Err(Error::Failed(Failure::Fenced(why))) = &outcome {
+            // Nobody here can answer for the drive any more: its client looks for who can, and asks there again.
+            tracing::warn!("a connection is ended, because its drive has a newer owner: {why}");
+            return self.visit.leave();
+        }
         let slot = self.slot.take();
         let framed = self.framed(outcome, slot).or_else(|(broken, slot)| {
             let refusal = Refusal::Because(format!("the answer cannot be sent: {broken}"));

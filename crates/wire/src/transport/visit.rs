@@ -116,6 +116,12 @@ impl Visit {
         self.outbox.close();
     }
 
+    /// Answers nothing any more, whatever is underway.
+    pub(super) fn leave(&self) {
+        self.hang_up();
+        self.cut();
+    }
+
     /// Notes that a session is at this connection.
     pub(super) fn come(&self, drive: &DriveName, session: SessionId) {
         self.station.presence.come(drive, session, self.number);

@@ -39,6 +39,8 @@ struct State {
     held: BTreeSet<&'static str>,
     /// What was drawn when the drive was made.
     birth: u8,
+    /// Whether another owns the drive by now.
+    is_deposed: bool,
 }
 
 /// The owner, and the process that hosts it.
@@ -124,13 +126,26 @@ impl Fake {
         })
     }
 
-    fn begin<R>(&self, words: String, act: impl FnOnce(&mut State) -> R) -> R {
+    /// Answers from now on that another owns the drive.
+    pub(crate) fn depose(&self) {
+        self.state.lock().is_deposed = true;
+    }
+
+    /// Tells whether another owns the drive by now.
+    pub(crate) fn is_deposed(&self) -> bool {
+        self.state.lock().is_deposed
+    }
+
+    fn begin<R>(&self, words: String, act: impl FnOnce(&mut State) -> Result<R, Error>) -> Result<R, Error> {
         let mut state = self.state.lock();
         let kind = words.split(' ').next().expect("there is a first word").to_owned();
         state.begun.push(words);
         self.changed.notify_all();
         self.changed
             .wait_while(&mut state, |state| state.held.contains(&*kind));
+        if state.is_deposed {
+            return Err(Failure::Fenced("epoch 3 has ended".into()).into());
+        }
         act(&mut state)
     }
 }

@@ -4,11 +4,13 @@ use crate::calls::ship;
 use crate::carrier::{Carrier, dialling_to, over_every_carrier, serve_behind, servers, well_served};
 use crate::fake::{Fake, Here, greeting, limits, owner, patience};
 use crate::mend::is_not_done;
-use crate::samples::{batch, who};
+use crate::samples::{batch, chunk, who};
+use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 use tenure_model::{DriveName, Failure, Refusal};
 use tenure_wire::{
-    Connection, Dialer, Door, Error, Host, HostPort, ServerAddress, Service, Unencrypted, Whereabouts, serve,
+    Connection, Dialer, Door, Error, Host, HostPort, Owner, ServerAddress, Service, Unencrypted, Whereabouts,
+    serve,
 };
 
 /// Knows who owns every drive, and owns none.
@@ -70,7 +72,43 @@ fn nowhere() -> ServerAddress {
 over_every_carrier!(
     who_asks_another_server_is_sent_to_the_owner,
     servers_that_send_each_others_clients_round_are_left_within_a_bound,
+    an_owner_that_was_deposed_is_left_for_the_next_one_and_the_client_asks_there_again,
 );
+
+/// A server that has owned the drive, was deposed, and owns it again.
+struct Succession(Mutex<Vec<Arc<Fake>>>);
+
+impl Host<Here> for Succession {
+    fn drive(&self, _: &DriveName) -> Result<Whereabouts<Here>, Error> {
+        let mut owners = self.0.lock();
+        if owners[0].is_deposed() {
+            owners.remove(0);
+        }
+        Ok(Whereabouts::Here(owners[0].clone()))
+    }
+
+    fn control(&self, _: &str, _: &[u8]) -> Result<Vec<u8>, Error> {
+        Err(Refusal::NotSupported.into())
+    }
+}
+
+fn an_owner_that_was_deposed_is_left_for_the_next_one_and_the_client_asks_there_again(carrier: Carrier) {
+    let directory = tempfile::tempdir().expect("there is room for a directory");
+    let (door, address) = carrier.listen(&directory.path().join("socket"));
+    let first = Arc::<Fake>::default();
+    let session = first.open(&who()).expect("it is opened").session;
+    let next = Fake::after(&first);
+    let owners = Arc::new(Succession(Mutex::new(vec![first.clone(), next.clone()])));
+    let _service = serve([door], owners, limits()).expect("there are threads");
+    let connection = Connection::reach(dialling_to(&address), greeting(), patience()).expect("it is there");
+    assert!(owner(&connection).room().is_ok());
+    first.depose();
+    assert!(ship(owner(&connection), batch(session, 1)).is_ok());
+    assert!(owner(&connection).place(session, &[chunk(b"bytes")]).is_ok());
+    assert!(owner(&connection).page(crate::samples::address(1)).is_ok());
+    assert!(owner(&connection).branches().is_ok());
+    assert_eq!((first.count("branches"), next.count("ship")), (0, 1));
+}
 
 fn who_asks_another_server_is_sent_to_the_owner(carrier: Carrier) {
     let (served, first, second) = (well_served(carrier), sending(carrier), sending(carrier));
