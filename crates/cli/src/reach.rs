@@ -121,7 +121,12 @@ impl Reached {
 
 /// Returns how this process opens a drive.
 pub(crate) fn options(address: Option<ServerAddress>) -> Options {
-    let mut options = Options::new(Arc::new(MachineClock), random(), home::host(), std::process::id());
+    let mut options = Options::new(
+        Arc::new(MachineClock),
+        Arc::new(random),
+        home::host(),
+        std::process::id(),
+    );
     options.address = address;
     options
 }

@@ -30,6 +30,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let bucket: Arc<dyn Bucket> = Arc::new(FolderBucket::create(&folder.join("bucket"))?);
     let drive = DriveName::parse("speed")?;
     let claimant = Claimant {
+        after: None,
         who: "append_speed".to_owned(),
         means: Means::new(Arc::new(Started(now())), Arc::new(|| [0; 16])),
     };

@@ -1,7 +1,7 @@
 //! Who claims a drive, and where it takes time and chance from.
 
 use std::sync::Arc;
-use tenure_model::Clock;
+use tenure_model::{Clock, Epoch};
 
 /// Draws what tells two claims, or two segments, apart: of a machine that was cloned each twin draws another.
 pub type Draw = Arc<dyn Fn() -> [u8; 16] + Send + Sync>;
@@ -14,6 +14,8 @@ const READS_AT_ONCE: usize = 16;
 pub struct Claimant {
     /// Who it is, in words: agent, host, process. Another one is refused with them.
     pub who: String,
+    /// The epoch whose owner was found gone: a drive that was claimed since is refused. None where nobody was asked.
+    pub after: Option<Epoch>,
     /// By what means.
     pub means: Means,
 }

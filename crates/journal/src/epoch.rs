@@ -3,6 +3,7 @@
 //! A claim is a put-if-absent of the next number: that is the whole lock between machines. Invariant: of two
 //! claimants of one number at most one believes that it has it. Claims are never deleted.
 
+use crate::claimant::Claimant;
 use crate::envelope::Kind;
 use crate::put::{self, Standing};
 use tenure_model::codec::{Codec, Malformed, Reader, malformed, put_bytes, put_varint};
@@ -54,20 +55,18 @@ impl Codec for Claim {
 /// Claims the epoch after the newest one. The nonce is drawn when the claim is sent.
 ///
 /// Refuses when another claimant was faster: it has the drive.
-pub fn claim(
-    bucket: &dyn Bucket,
-    drive: &DriveName,
-    who: &str,
-    draw: &dyn Fn() -> [u8; 16],
-) -> Result<Claim, OpenError> {
+pub fn claim(bucket: &dyn Bucket, drive: &DriveName, claimant: &Claimant) -> Result<Claim, OpenError> {
     let previous = newest(bucket, drive)?;
+    if claimant.after.is_some_and(|after| after != previous) {
+        return Err(held(bucket, drive, previous)?.into());
+    }
     refuse_newer(bucket, drive, previous)?;
     let claim = Claim {
         drive: drive.clone(),
         epoch: previous.next(),
         previous,
-        nonce: draw(),
-        who: who.to_owned(),
+        nonce: (claimant.means.draw)(),
+        who: claimant.who.clone(),
     };
     let key = key(drive, claim.epoch);
     if let Standing::Others(bytes) = put::settled(bucket, &key, &KIND.wrapped(&claim), is_claim)? {
@@ -76,12 +75,14 @@ pub fn claim(
     }
     match newest(bucket, drive)? {
         newest if newest == claim.epoch => Ok(claim),
-        newer => {
-            let by =
-                read(bucket, drive, newer)?.map_or_else(|| "another owner".to_owned(), |claim| claim.who);
-            Err(Refusal::Held { by }.into())
-        }
+        newer => Err(held(bucket, drive, newer)?.into()),
     }
+}
+
+fn held(bucket: &dyn Bucket, drive: &DriveName, by: Epoch) -> Result<Refusal, Failure> {
+    let claim = read(bucket, drive, by)?;
+    let by = claim.map_or_else(|| "another owner".to_owned(), |claim| claim.who);
+    Ok(Refusal::Held { by })
 }
 
 /// Fails where the owner before was a newer program: what it has written cannot be read here. A claim that is damaged says

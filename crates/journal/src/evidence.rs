@@ -47,7 +47,7 @@ impl Survey {
         let latest = manifest::latest(bucket, drive)?;
         let seen = Seen::list(bucket, drive, &latest)?;
         let claimed = Claimed::list(bucket, drive)?;
-        claimed.check(drive, seen)?;
+        claimed.check(bucket, drive, seen)?;
         let past = claimed.past(bucket, (drive, own), &latest);
         let past = past.map_err(|failure| latest.blamed(failure))?;
         Ok(Self {
@@ -72,28 +72,33 @@ pub(crate) fn notices(drive: &DriveName, survey: &Survey) -> Vec<Failure> {
 }
 
 /// What was made under which epoch, in words: none of them is newer than the newest claim.
-struct Seen(Vec<(Epoch, String)>);
+struct Seen {
+    objects: Vec<(Epoch, String)>,
+    /// Groups of the journal: some services name one for a while after its last object is gone.
+    groups: Vec<(Epoch, String)>,
+}
 
 impl Seen {
     /// Lists what there is. Claims are to be listed afterwards: others may claim meanwhile, and go on.
     fn list(bucket: &dyn Bucket, drive: &DriveName, latest: &Latest) -> Result<Self, Failure> {
         let list = |folder: &str| bucket.children(&format!("drives/{drive}/{folder}/"));
-        let mut seen = Vec::new();
+        let mut groups = Vec::new();
         for name in list("journal")? {
             let epoch = parse_number(&name).map(Epoch);
-            seen.extend(epoch.map(|epoch| (epoch, format!("drives/{drive}/journal/{name}"))));
+            groups.extend(epoch.map(|epoch| (epoch, format!("drives/{drive}/journal/{name}"))));
         }
+        let mut objects = Vec::new();
         for name in list("packs")? {
             let number = name.split('.').next().and_then(parse_number);
             let epoch = number.map(|number| Epoch(number >> PACKS_OF_EPOCH_BITS));
-            seen.extend(epoch.map(|epoch| (epoch, format!("drives/{drive}/packs/{name}"))));
+            objects.extend(epoch.map(|epoch| (epoch, format!("drives/{drive}/packs/{name}"))));
         }
         let manifest = latest.manifest.as_ref();
-        seen.extend(manifest.map(|manifest| {
+        objects.extend(manifest.map(|manifest| {
             let seq = manifest.at.seq;
             (manifest.epoch, format!("the manifest at record {seq}"))
         }));
-        Ok(Self(seen))
+        Ok(Self { objects, groups })
     }
 }
 
@@ -124,10 +129,17 @@ impl Claimed {
     }
 
     /// Refuses a drive in which something is newer than the newest claim: that was lost, and would be given out again.
-    fn check(&self, drive: &DriveName, seen: Seen) -> Result<(), Failure> {
+    fn check(&self, bucket: &dyn Bucket, drive: &DriveName, seen: Seen) -> Result<(), Failure> {
+        let is_newer = |(epoch, _): &(Epoch, String)| *epoch > self.newest();
         let marks = self.marks.iter();
         let marks = marks.map(|mark| (mark.epoch, mark.key(drive).to_string()));
-        match marks.chain(seen.0).find(|(epoch, _)| *epoch > self.newest()) {
+        let mut newer = marks.chain(seen.objects).find(is_newer);
+        for group in seen.groups.into_iter().filter(is_newer) {
+            if newer.is_none() && !bucket.list(&format!("{}/", group.1))?.is_empty() {
+                newer = Some(group);
+            }
+        }
+        match newer {
             Some((epoch, what)) => Err(Failure::Corrupt(format!(
                 "{}: it is missing, and {what} was made under it: {RESTORE}",
                 epoch::key(drive, epoch)

@@ -44,7 +44,7 @@ impl Opening {
     pub fn begin(bucket: Arc<dyn Bucket>, drive: &DriveName, claimant: Claimant) -> Result<Self, OpenError> {
         let ground = Ground::take(&*bucket, drive, &claimant.who)?;
         let mut survey = Survey::make(&*bucket, drive, ground.tier())?;
-        let claim = epoch::claim(&*bucket, drive, &claimant.who, &*claimant.means.draw)?;
+        let claim = epoch::claim(&*bucket, drive, &claimant)?;
         if !ground.is_locked() {
             // The owner before goes on, and folds, until it finds its epoch ended.
             survey = Survey::make(&*bucket, drive, ground.tier())?;

@@ -56,6 +56,9 @@ pub(crate) trait Keeping: Send + Sync {
     /// Returns the number of the segment with which reading behind `seq` begins, where segments are numbered; else 0.
     fn segment_of(&self, seq: Seq) -> u64;
 
+    /// Returns how many segments were begun, where a later owner has to read each by itself; else 0.
+    fn segments(&self) -> u64;
+
     /// Deletes what holds no record from `reached` on; what cannot be deleted now is deleted by a later call.
     fn forget(&self, reached: Seq) -> Result<(), Failure>;
 

@@ -93,7 +93,12 @@ fn shipped(folder: &Path, rounds: usize) -> Vec<Duration> {
         uid: 0,
         gid: 0,
     };
-    let options = Options::new(Arc::new(NoClock), [1; 16], "here", std::process::id());
+    let options = Options::new(
+        Arc::new(NoClock),
+        Arc::new(|| [1; 16]),
+        "here",
+        std::process::id(),
+    );
     let drive = Drive::create(bucket, &name, &beginning, options).unwrap();
     let mut holder = Holder::new(&drive);
     let times = timed(rounds, |number| {

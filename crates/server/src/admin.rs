@@ -1,6 +1,6 @@
 //! The drives of a bucket, without opening them: which there are, and the end of one.
 
-use crate::open::{has_manifest, refused};
+use crate::open::{has_manifest, is_there, refused};
 use tenure_model::{DriveName, Refusal};
 use tenure_store::{Bucket, Key};
 use tenure_wire::Error;
@@ -23,7 +23,7 @@ pub fn list(bucket: &dyn Bucket) -> Result<Vec<DriveName>, Error> {
 /// Its manifests go first: what a crash leaves of it is no drive any more, and deleting again goes on.
 pub fn delete(bucket: &dyn Bucket, name: &DriveName, who: &str) -> Result<(), Error> {
     let under = format!("drives/{name}/");
-    if bucket.children(&under)?.is_empty() {
+    if !is_there(bucket, name)? {
         return Err(Refusal::Because(format!("there is no drive {name} in {}", bucket.describe())).into());
     }
     let lock_key = Key::in_drive(name, &["lock"]);

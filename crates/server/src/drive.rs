@@ -6,6 +6,7 @@ use crate::health::Health;
 use crate::load::Loader;
 use crate::order::{Live, Places};
 use crate::place::Filling;
+use crate::proof::{self, Proof};
 use crate::work::{self, Work};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -15,7 +16,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tenure_core::Branch;
 use tenure_core::tree::Memory;
-use tenure_journal::Sizes as JournalSizes;
+use tenure_journal::{Draw, Sizes as JournalSizes};
 use tenure_model::record::Source;
 use tenure_model::{
     Address, Batch, BranchId, BranchName, CheckpointName, Clock, Digest, DriveName, Epoch, InoRange, Seq,
@@ -34,14 +35,17 @@ const FOLD_BYTES: u64 = 32 << 20;
 const PAGE_BYTES_MAX: usize = 256 << 20;
 /// How long a session that outlived an owner may be silent before another takes what it holds.
 const SESSION_TTL: Duration = Duration::from_secs(5);
+/// How long an owner answers after it was certain that it is one, where no lock says so. Looks come once a second, and
+/// whoever takes over waits for so long.
+const OWNER_TTL: Duration = Duration::from_millis(1500);
 
 /// How a drive is opened.
 #[derive(Clone)]
 pub struct Options {
     /// Where time comes from.
     pub clock: Arc<dyn Clock>,
-    /// Drawn by the caller for this opening: tells two claimants apart.
-    pub nonce: [u8; 16],
+    /// Where chance comes from, asked when something is sent: of a machine that was copied each twin draws another.
+    pub draw: Draw,
     /// Who opens it: the machine.
     pub host: String,
     /// Who opens it: the process.
@@ -56,6 +60,11 @@ pub struct Options {
     pub page_bytes_max: usize,
     /// How long a session that outlived an owner may be silent before another takes what it holds.
     pub session_ttl: Duration,
+    /// How long an owner answers after it was certain that it is one, where no lock says so: at least a second, because a
+    /// younger proof is not renewed; at most `session_ttl`; and the same for all owners of a drive.
+    pub owner_ttl: Duration,
+    /// The epoch whose owner was found gone: a drive that was claimed since is refused. None where nobody was asked.
+    pub after: Option<Epoch>,
     /// Bytes of the journal's segments.
     pub journal_sizes: JournalSizes,
     /// Bytes of packs, and of what they are filled through.
@@ -73,10 +82,10 @@ pub enum Threads {
 
 impl Options {
     /// Returns the usual options for process `pid` of `host`.
-    pub fn new(clock: Arc<dyn Clock>, nonce: [u8; 16], host: impl Into<String>, pid: u32) -> Self {
+    pub fn new(clock: Arc<dyn Clock>, draw: Draw, host: impl Into<String>, pid: u32) -> Self {
         Self {
             clock,
-            nonce,
+            draw,
             host: host.into(),
             pid,
             address: None,
@@ -84,6 +93,8 @@ impl Options {
             fold_bytes: FOLD_BYTES,
             page_bytes_max: PAGE_BYTES_MAX,
             session_ttl: SESSION_TTL,
+            owner_ttl: OWNER_TTL,
+            after: None,
             journal_sizes: JournalSizes::default(),
             pack_sizes: PackSizes::default(),
         }
@@ -93,7 +104,7 @@ impl Options {
 /// A drive that this process owns.
 pub struct Drive {
     inner: Arc<Inner>,
-    worker: Mutex<Option<JoinHandle<()>>>,
+    workers: Mutex<Vec<JoinHandle<()>>>,
 }
 
 /// What belongs to an open drive.
@@ -108,6 +119,7 @@ pub(crate) struct Inner {
     pub(crate) memory: Memory,
     pub(crate) live: Mutex<Live>,
     pub(crate) health: Arc<Health>,
+    pub(crate) proof: Proof,
     pub(crate) places: Arc<Places>,
     /// Bytes of records since the newest manifest.
     pub(crate) unfolded: AtomicU64,
@@ -120,13 +132,19 @@ pub(crate) struct Inner {
 
 impl Drive {
     pub(crate) fn started(inner: Arc<Inner>) -> Arc<Self> {
-        let worker = match inner.options.threads {
-            Threads::Started => Some(work::start(&inner)),
-            Threads::None => None,
+        let workers = match inner.options.threads {
+            Threads::Started => {
+                // Nobody is answered before, so that nobody need ask again.
+                std::thread::sleep(inner.time_to_wait());
+                std::iter::once(work::start(&inner))
+                    .chain(proof::start(&inner))
+                    .collect()
+            }
+            Threads::None => Vec::new(),
         };
         Arc::new(Self {
             inner,
-            worker: Mutex::new(worker),
+            workers: Mutex::new(workers),
         })
     }
 
@@ -140,15 +158,32 @@ impl Drive {
         &self.inner.name
     }
 
+    /// Returns the epoch under which this process owns the drive.
+    pub fn epoch(&self) -> Epoch {
+        self.inner.epoch
+    }
+
     /// Tells whether it answers: that it was not closed and has not stopped, for a newer owner or a bug.
     pub fn is_open(&self) -> bool {
         self.inner.health.check().is_ok()
     }
 
-    /// Makes everything durable, folds it, and gives the drive up: whoever calls afterwards is told that it was closed.
+    /// Makes everything durable, folds it, and gives the drive up: whoever calls meanwhile or afterwards is told that it was
+    /// closed.
     ///
     /// Sessions of this process end. When it fails the drive stays open.
     pub fn close(&self) -> Result<(), Error> {
+        if self.inner.time_to_wait().is_zero() {
+            // The next owner waits for nothing, so nothing is answered any more.
+            self.inner.proof.leave(true);
+            self.give_up().inspect_err(|_| self.inner.proof.leave(false))?;
+        }
+        // An owner that had to wait for the one before leaves that to the next one, by not saying that it has ended.
+        self.end();
+        Ok(())
+    }
+
+    fn give_up(&self) -> Result<(), Error> {
         self.inner.end_hosted_sessions()?;
         self.inner.fold()?;
         let journal = self.inner.with(|live| live.journal().cloned())?;
@@ -156,7 +191,6 @@ impl Drive {
             // All is durable and folded; the next owner does what is left of the journal's end.
             tracing::warn!(%failure, "the journal could not be closed");
         }
-        self.end();
         Ok(())
     }
 
@@ -164,7 +198,8 @@ impl Drive {
     fn end(&self) {
         self.inner.health.close();
         self.inner.work.stop();
-        if let Some(worker) = self.worker.lock().take() {
+        self.inner.proof.stop();
+        for worker in self.workers.lock().drain(..) {
             // A worker that has panicked has stopped the drive and said so.
             let _ = worker.join();
         }
@@ -181,11 +216,12 @@ impl Drop for Drive {
 
 impl Owner<Branch> for Drive {
     fn open(&self, who: &Who) -> Result<Opened, Error> {
-        self.inner.open_session(who)
+        self.inner.change(|| self.inner.open_session(who))
     }
 
     fn renew(&self, session: SessionId) -> Result<(), Error> {
-        self.inner.with(|live| live.known(session).map(drop))
+        self.inner
+            .answer(|| self.inner.with(|live| live.known(session).map(drop)))
     }
 
     fn identity(&self) -> Result<Option<Digest>, Error> {
@@ -196,19 +232,19 @@ impl Owner<Branch> for Drive {
     }
 
     fn close(&self, session: SessionId) -> Result<(), Error> {
-        self.inner.close_session(session)
+        self.inner.change(|| self.inner.close_session(session))
     }
 
     fn lend(&self, session: SessionId, name: &str, access: Access) -> Result<Lent<Branch>, Error> {
-        self.inner.lend(session, name, access)
+        self.inner.answer(|| self.inner.lend(session, name, access))
     }
 
     fn lend_inos(&self, session: SessionId) -> Result<InoRange, Error> {
-        self.inner.lend_inos(session)
+        self.inner.change(|| self.inner.lend_inos(session))
     }
 
     fn give_back(&self, session: SessionId, branch: BranchId) -> Result<(), Error> {
-        self.inner.give_back(session, branch)
+        self.inner.change(|| self.inner.give_back(session, branch))
     }
 
     fn place(&self, session: SessionId, chunks: &[Chunk<'_>]) -> Result<Vec<Placed>, Error> {
@@ -236,7 +272,7 @@ impl Owner<Branch> for Drive {
     }
 
     fn fork(&self, from: &Source, name: &BranchName) -> Result<Created, Error> {
-        self.inner.fork(from, name)
+        self.inner.change(|| self.inner.fork(from, name))
     }
 
     fn checkpoint(
@@ -245,15 +281,15 @@ impl Owner<Branch> for Drive {
         name: &CheckpointName,
         message: &str,
     ) -> Result<Created, Error> {
-        self.inner.checkpoint(branch, name, message)
+        self.inner.change(|| self.inner.checkpoint(branch, name, message))
     }
 
     fn delete_branch(&self, name: &BranchName) -> Result<(), Error> {
-        self.inner.delete_branch(name)
+        self.inner.change(|| self.inner.delete_branch(name))
     }
 
     fn branches(&self) -> Result<Vec<BranchInfo>, Error> {
-        self.inner.branches()
+        self.inner.answer(|| self.inner.branches())
     }
 
     fn status(&self) -> Result<Status, Error> {

@@ -22,6 +22,8 @@ struct Snapshot {
     /// Bytes of records up to there since the manifest before.
     bytes: u64,
     seq: Seq,
+    /// Segments that were begun up to there.
+    segments: u64,
     journal: Arc<Journal>,
 }
 
@@ -40,6 +42,7 @@ impl Inner {
         let journal = &snapshot.journal;
         journal.publish(&journal.manifest(at, Some(root), RowPacks(packs).written()))?;
         *last = Some(snapshot.seq);
+        self.work.note_folded(snapshot.segments);
         self.unfolded.fetch_sub(snapshot.bytes, Ordering::Relaxed);
         self.with(|live| {
             live.state.note_folded(&folded);
@@ -67,6 +70,7 @@ impl Inner {
                 state: live.state.clone(),
                 bytes: self.unfolded.load(Ordering::Relaxed),
                 seq,
+                segments: journal.segments(),
                 journal,
             })
         })

@@ -8,6 +8,8 @@ mod drive;
 mod open;
 mod recover;
 
+mod proof;
+
 mod branches;
 mod check;
 mod lend;
@@ -28,11 +30,13 @@ mod trail;
 mod work;
 
 mod admin;
+mod drives;
 mod holder;
 
 pub use admin::{delete, list};
 pub use drive::{Drive, Options, Threads};
+pub use drives::{Drives, Peers};
 pub use holder::{Holder, holder};
 pub use open::Beginning;
-pub use tenure_journal::Sizes as JournalSizes;
+pub use tenure_journal::{Draw, Sizes as JournalSizes};
 pub use tenure_store::pack::Sizes as PackSizes;

@@ -7,6 +7,7 @@ use crate::health::Health;
 use crate::holder::Holder;
 use crate::order::{Live, Places};
 use crate::place::Filling;
+use crate::proof::Proof;
 use crate::recover::recover;
 use crate::session::Silent;
 use crate::trail::Trails;
@@ -14,11 +15,15 @@ use crate::work::Work;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use tenure_journal::{Claimant, Means, Opening};
-use tenure_model::{BranchName, DriveName, Failure, Refusal, record::Record::DriveCreated};
+use tenure_journal::{Claimant, Means, Opening, epoch};
+use tenure_model::{BranchName, DriveName, Epoch, Failure, Refusal, record::Record::DriveCreated};
+use tenure_store::key::parse_number;
 use tenure_store::pack::Packs;
 use tenure_store::{Bucket, OpenError};
 use tenure_wire::Error;
+
+/// Times that a drive is taken over whose owner still folds it meanwhile: it stops when it looks for claims, once a second.
+const TRIES_MAX: u32 = 5;
 
 /// What a new drive begins with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,7 +70,7 @@ impl Drive {
 
     /// Opens a drive: this process owns it from then on.
     pub fn open(bucket: Arc<dyn Bucket>, name: &DriveName, options: Options) -> Result<Arc<Self>, Error> {
-        if bucket.children(&format!("drives/{name}/"))?.is_empty() {
+        if !is_there(bucket.as_ref(), name)? {
             return Err(no_such(bucket.as_ref(), name));
         }
         let inner = take_over(bucket, name, options)?;
@@ -81,16 +86,36 @@ impl Drive {
 }
 
 /// Takes a drive over: nobody else owns it any more, and everything that was acknowledged is there.
+///
+/// What an owner that does not know yet has done meanwhile is found by beginning again.
 fn take_over(bucket: Arc<dyn Bucket>, name: &DriveName, options: Options) -> Result<Arc<Inner>, Error> {
-    let who = Holder::of(&options);
-    let nonce = options.nonce;
+    let mut options = options;
+    let mut tries = 1;
+    loop {
+        match try_take_over(bucket.clone(), name, &mut options) {
+            Err(Error::Failed(Failure::DidNotHappen(_))) if bucket.disk().is_none() && tries < TRIES_MAX => {
+                tries += 1;
+            }
+            taken => return taken,
+        }
+    }
+}
+
+fn try_take_over(
+    bucket: Arc<dyn Bucket>,
+    name: &DriveName,
+    options: &mut Options,
+) -> Result<Arc<Inner>, Error> {
     let claimant = Claimant {
-        who: who.to_string(),
-        means: Means::new(options.clock.clone(), Arc::new(move || nonce)),
+        who: Holder::of(options).to_string(),
+        after: options.after,
+        means: means(options),
     };
     let opening = Opening::begin(bucket.clone(), name, claimant).map_err(refused)?;
     let opening = opening.with_sizes(options.journal_sizes);
     let (epoch, health) = (opening.claim().epoch, Arc::new(Health::default()));
+    // Whoever begins again follows on itself.
+    options.after = options.after.map(|_| epoch);
     let packs = Packs::with_sizes(bucket.clone(), name.clone(), options.pack_sizes);
     let found = health.guard(epoch, || recover(bucket.as_ref(), name, (opening, packs)))?;
     if options.threads == Threads::Started {
@@ -98,11 +123,18 @@ fn take_over(bucket: Arc<dyn Bucket>, name: &DriveName, options: Options) -> Res
         found.packs.start_thread()?;
     }
     let trails = Trails::new(name.clone(), bucket.as_ref());
+    // A file holds many records; where each segment is an object, there may be one for each record.
+    let inherited = if found.packs.are_held() { found.records } else { 0 };
     Ok(Arc::new(Inner {
         name: name.clone(),
-        bucket,
         epoch,
-        filling: Filling::new(found.packs.clone(), epoch, health.clone(), trails),
+        filling: Filling::new(
+            found.packs.clone(),
+            epoch,
+            (health.clone(), trails),
+            options.threads,
+        ),
+        proof: Proof::new(bucket.as_ref(), &found.journal, options),
         packs: found.packs,
         loader: found.loader,
         memory: found.memory,
@@ -115,11 +147,24 @@ fn take_over(bucket: Arc<dyn Bucket>, name: &DriveName, options: Options) -> Res
             silent: Silent::default(),
         }),
         unfolded: AtomicU64::new(found.record_bytes),
-        work: Arc::new(Work::new(options.fold_bytes, options.page_bytes_max)),
+        work: Arc::new(Work::new(options.fold_bytes, options.page_bytes_max, inherited)),
         folding: Mutex::new(found.folded),
         notices: found.notices,
-        options,
+        bucket,
+        options: options.clone(),
     }))
+}
+
+/// Returns by what means a drive is claimed; without threads it is read one object after the other.
+fn means(options: &Options) -> Means {
+    let means = Means::new(options.clock.clone(), options.draw.clone());
+    match options.threads {
+        Threads::Started => means,
+        Threads::None => Means {
+            reads_at_once: 1,
+            ..means
+        },
+    }
 }
 
 impl Inner {
@@ -129,9 +174,17 @@ impl Inner {
     }
 }
 
-/// Tells whether a drive of that name is there.
+/// Tells whether a drive of that name is there, and was finished.
 pub(crate) fn has_manifest(bucket: &dyn Bucket, name: &DriveName) -> Result<bool, Failure> {
-    Ok(!bucket.children(&format!("drives/{name}/manifests/"))?.is_empty())
+    let names = bucket.children(&format!("drives/{name}/manifests/"))?;
+    Ok(names.iter().any(|name| parse_number(name).is_some()))
+}
+
+/// Tells whether there is anything of a drive. A group alone is nothing: services name one for a while after its last object
+/// is gone.
+pub(crate) fn is_there(bucket: &dyn Bucket, name: &DriveName) -> Result<bool, Failure> {
+    let is_claimed = epoch::newest(bucket, name)? > Epoch(0);
+    Ok(is_claimed || !bucket.list(&format!("drives/{name}/"))?.is_empty())
 }
 
 fn exists(name: &DriveName) -> Error {

@@ -118,6 +118,8 @@ impl Inner {
             match outcome {
                 Ok(position) => {
                     places.reach(position);
+                    // Where the journal tries again by itself, nobody else hears of it.
+                    health.go_on();
                     done(Ok(()));
                 }
                 Err(failure) => {

@@ -1,14 +1,16 @@
 //! Placing: chunks and pages get their places in the packs that are being filled.
 //!
 //! A chunk that was placed lately is not placed again, whoever brings it; nor is a long one that is there from before.
-//! Invariant: a pack's number is used once in
-//! the life of a drive, because it carries the epoch.
+//! On a disk a pack becomes durable by and by. In memory it is put whole, several at once, and whoever needs another while
+//! too many wait puts one first. Invariant: a pack's number is used once in the life of a drive, because it carries the epoch.
 
+use crate::drive::Threads;
 use crate::health::Health;
 use crate::known::Known;
 use crate::trail::Trails;
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tenure_model::{Address, ChunkPlace, Digest, Epoch, Failure, PackNumber};
@@ -18,6 +20,9 @@ use tenure_store::pack::{EntryKind, PackWriter, Packs};
 pub(crate) const NUMBER_BITS: u32 = 24;
 /// Chunks that are known to have been placed lately: some MiB of memory, some GiB of usual contents.
 const RECENT_MAX: usize = 1 << 16;
+/// Packs of one kind that wait in memory to be put. With the one that is filled, and as many of the other kind, there are no
+/// more than may be held.
+const HELD_FULL_MAX: usize = 3;
 
 /// The packs that are being filled by this owner.
 pub(crate) struct Filling {
@@ -30,8 +35,8 @@ pub(crate) struct Filling {
     recent: Mutex<Recent>,
     known: Known,
     trails: Trails,
-    /// Held while packs are sealed, so that none is sealed twice.
-    sealing: Mutex<()>,
+    /// Packs of one kind that are sealed at once.
+    seals_max: usize,
 }
 
 /// Packs of one kind.
@@ -40,7 +45,14 @@ struct Fill {
     /// The one that takes more.
     open: Option<Arc<PackWriter>>,
     /// Those that wait to be sealed.
-    full: Vec<Arc<PackWriter>>,
+    full: Vec<Arc<Full>>,
+}
+
+/// A pack that takes no more.
+struct Full {
+    writer: Arc<PackWriter>,
+    /// Held while it is sealed, so that this is done once.
+    is_sealed: Mutex<bool>,
 }
 
 #[derive(Default)]
@@ -51,7 +63,17 @@ struct Recent {
 
 impl Filling {
     /// Fills packs of `packs` with numbers of `epoch`.
-    pub(crate) fn new(packs: Arc<Packs>, epoch: Epoch, health: Arc<Health>, trails: Trails) -> Self {
+    pub(crate) fn new(
+        packs: Arc<Packs>,
+        epoch: Epoch,
+        (health, trails): (Arc<Health>, Trails),
+        threads: Threads,
+    ) -> Self {
+        let seals_max = match threads {
+            Threads::Started if packs.are_held() => HELD_FULL_MAX,
+            // A disk writes one after the other anyway.
+            Threads::Started | Threads::None => 1,
+        };
         Self {
             packs,
             epoch,
@@ -62,8 +84,13 @@ impl Filling {
             recent: Mutex::default(),
             known: Known::default(),
             trails,
-            sealing: Mutex::default(),
+            seals_max,
         }
+    }
+
+    /// Tells whether bytes become durable only when their whole pack is put.
+    pub(crate) fn is_held(&self) -> bool {
+        self.packs.are_held()
     }
 
     /// Gives a chunk its place; tells whether a pack has become full.
@@ -111,7 +138,12 @@ impl Filling {
     }
 
     /// Sees to it that the next owner finds these chunks if this process ends before a batch names them.
+    ///
+    /// In memory nothing survives that: who ships such a batch again is told which chunks are gone.
     pub(crate) fn hand_over(&self, places: &[ChunkPlace]) -> Result<(), Failure> {
+        if self.is_held() {
+            return Ok(());
+        }
         let writers: Vec<_> = self.chunks.lock().writers().cloned().collect();
         for writer in writers {
             let is_here = |place: &&ChunkPlace| place.at.pack == writer.number();
@@ -131,6 +163,10 @@ impl Filling {
             let end = ends.entry(place.at.pack).or_default();
             *end = (*end).max(place.offset + u64::from(place.len));
         }
+        if self.is_held() {
+            let ended = self.chunks.lock().end_those(&ends);
+            return self.seal_together(&self.chunks, &ended);
+        }
         let writers: Vec<_> = self.chunks.lock().writers().cloned().collect();
         for writer in writers {
             if let Some(end) = ends.get(&writer.number()) {
@@ -148,13 +184,13 @@ impl Filling {
 
     /// Seals every pack with chunks in it.
     pub(crate) fn seal_chunks(&self) -> Result<(), Failure> {
-        self.chunks.lock().end();
+        self.chunks.lock().end_open();
         self.seal(&self.chunks)
     }
 
     /// Seals every pack with pages in it.
     pub(crate) fn seal_pages(&self) -> Result<(), Failure> {
-        self.pages.lock().end();
+        self.pages.lock().end_open();
         self.seal(&self.pages)
     }
 
@@ -174,45 +210,89 @@ impl Filling {
             if let Some(place) = appended? {
                 return Ok((place, filled));
             }
-            let mut fill = fill.lock();
-            if let Some(full) = fill.open.take_if(|open| open.number() == writer.number()) {
-                fill.full.push(full);
-            }
+            fill.lock().end(writer.number());
             filled = true;
         }
     }
 
+    /// Returns the pack that takes more. Where too many wait in memory, one of them is put first.
     fn open_writer(&self, fill: &Mutex<Fill>) -> Result<Arc<PackWriter>, Failure> {
-        let mut fill = fill.lock();
-        if let Some(open) = &fill.open {
-            return Ok(open.clone());
+        loop {
+            let first = {
+                let mut fill = fill.lock();
+                if let Some(open) = &fill.open {
+                    return Ok(open.clone());
+                }
+                match fill.full.first() {
+                    Some(first) if self.is_held() && fill.full.len() >= HELD_FULL_MAX => first.clone(),
+                    Some(_) | None => {
+                        let writer = self.packs.start(self.next_number()?)?;
+                        fill.open = Some(writer.clone());
+                        return Ok(writer);
+                    }
+                }
+            };
+            self.seal_one(fill, &first)?;
         }
+    }
+
+    fn next_number(&self) -> Result<PackNumber, Failure> {
         let count = self.next.fetch_add(1, Ordering::Relaxed);
         if count >> NUMBER_BITS != 0 {
             return Err(Failure::DidNotHappen(
                 "this owner has filled all packs it can; open the drive again".into(),
             ));
         }
-        let writer = self
-            .packs
-            .start(PackNumber(self.epoch.0 << NUMBER_BITS | count))?;
-        fill.open = Some(writer.clone());
-        Ok(writer)
+        Ok(PackNumber(self.epoch.0 << NUMBER_BITS | count))
     }
 
     fn seal(&self, fill: &Mutex<Fill>) -> Result<(), Failure> {
-        let _alone = self.sealing.lock();
         loop {
-            let Some(writer) = fill.lock().full.first().cloned() else {
-                return Ok(());
+            let full: Vec<_> = {
+                let fill = fill.lock();
+                fill.full.iter().take(self.seals_max).cloned().collect()
             };
-            self.packs
-                .seal(writer.number())
-                .inspect_err(|_| self.stop_if_broken(&writer))?;
-            // It counts as durable from here on, because it is no longer among those that are filled.
-            fill.lock().full.retain(|full| full.number() != writer.number());
-            self.trails.end(writer.number())?;
+            if full.is_empty() {
+                return Ok(());
+            }
+            self.seal_together(fill, &full)?;
         }
+    }
+
+    /// Seals these packs, several at once where that is quicker.
+    fn seal_together(&self, fill: &Mutex<Fill>, full: &[Arc<Full>]) -> Result<(), Failure> {
+        for several in full.chunks(self.seals_max) {
+            if let [one] = several {
+                self.seal_one(fill, one)?;
+                continue;
+            }
+            std::thread::scope(|threads| {
+                let seals: Vec<_> = several
+                    .iter()
+                    .map(|one| threads.spawn(|| self.seal_one(fill, one)))
+                    .collect();
+                let sealed = seals
+                    .into_iter()
+                    .map(|seal| seal.join().unwrap_or_else(|panic| resume_unwind(panic)));
+                sealed.collect::<Vec<_>>().into_iter().collect::<Result<(), _>>()
+            })?;
+        }
+        Ok(())
+    }
+
+    fn seal_one(&self, fill: &Mutex<Fill>, full: &Full) -> Result<(), Failure> {
+        let mut is_sealed = full.is_sealed.lock();
+        if *is_sealed {
+            return Ok(());
+        }
+        let number = full.writer.number();
+        self.packs
+            .seal(number)
+            .inspect_err(|_| self.stop_if_broken(&full.writer))?;
+        *is_sealed = true;
+        // It counts as durable from here on, because it is no longer among those that are filled.
+        fill.lock().full.retain(|other| other.writer.number() != number);
+        self.trails.end(number)
     }
 
     /// Stops the drive when a pack cannot be trusted any more: what was placed there may never become durable.
@@ -226,7 +306,7 @@ impl Filling {
 
 impl Fill {
     fn writers(&self) -> impl Iterator<Item = &Arc<PackWriter>> {
-        self.full.iter().chain(&self.open)
+        self.full.iter().map(|full| &full.writer).chain(&self.open)
     }
 
     fn is_durable(&self, pack: PackNumber, end: u64) -> bool {
@@ -234,9 +314,38 @@ impl Fill {
         writer.is_none_or(|writer| writer.durable() >= end)
     }
 
-    fn end(&mut self) {
-        let ended = self.open.take_if(|open| !open.is_empty());
-        self.full.extend(ended);
+    /// Ends the pack that is filled, if it is this one.
+    fn end(&mut self, pack: PackNumber) {
+        let ended = self.open.take_if(|open| open.number() == pack);
+        self.full.extend(ended.map(|writer| {
+            Arc::new(Full {
+                writer,
+                is_sealed: Mutex::new(false),
+            })
+        }));
+    }
+
+    /// Ends the pack that is filled, if there is anything in it.
+    fn end_open(&mut self) {
+        if let Some(open) = self.open.as_ref().filter(|open| !open.is_empty()) {
+            self.end(open.number());
+        }
+    }
+
+    /// Ends the packs of which something is asked for, and returns those that are not durable up to there.
+    fn end_those(&mut self, ends: &HashMap<PackNumber, u64>) -> Vec<Arc<Full>> {
+        if let Some(open) = self
+            .open
+            .as_ref()
+            .filter(|open| ends.contains_key(&open.number()))
+        {
+            self.end(open.number());
+        }
+        let asked = self.full.iter();
+        asked
+            .filter(|full| ends.contains_key(&full.writer.number()))
+            .cloned()
+            .collect()
     }
 }
 

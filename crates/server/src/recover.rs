@@ -28,6 +28,8 @@ pub(crate) struct Recovered {
     pub(crate) journal: Arc<Journal>,
     /// The record that the newest manifest follows, when nothing came behind it.
     pub(crate) folded: Option<Seq>,
+    /// The records since: how many.
+    pub(crate) records: u64,
     /// Bytes of the records since.
     pub(crate) record_bytes: u64,
     /// What a person should know, in sentences.
@@ -35,7 +37,8 @@ pub(crate) struct Recovered {
 }
 
 /// A drive that is being recovered.
-struct Recovery {
+struct Recovery<'a> {
+    bucket: &'a dyn Bucket,
     name: DriveName,
     state: State,
     memory: Memory,
@@ -70,7 +73,7 @@ pub(crate) fn recover(
         }));
     let folded = opening.manifest().map(|manifest| manifest.at.seq);
     let journal = opening.replay(&mut |seq, record| recovery.replay(seq, record))?;
-    recovery.recover_open_packs(bucket, name)?;
+    recovery.recover_open_packs()?;
     let Recovery {
         state,
         memory,
@@ -89,15 +92,16 @@ pub(crate) fn recover(
         packs,
         journal,
         folded,
+        records,
         record_bytes,
         notices,
     })
 }
 
-impl Recovery {
+impl<'a> Recovery<'a> {
     /// Starts from the newest manifest: its rows, and the packs that it and the bucket know.
     fn from_manifest(
-        bucket: &dyn Bucket,
+        bucket: &'a dyn Bucket,
         packs: Packs,
         (name, manifest): (&DriveName, Option<&Manifest>),
     ) -> Result<Self, Error> {
@@ -113,8 +117,11 @@ impl Recovery {
         // The table names packs that are gone as well, so that what they held is refused by name.
         add_all(&packs, state.packs());
         let sealed = packs.table().into_iter().map(|pack| pack.number).collect();
-        let left_open = listing.open.into_iter().map(|pack| (pack, Vec::new())).collect();
+        // Without a disk none of what was being filled can be had: what the journal brings of it makes it anew.
+        let open = listing.open.into_iter().filter(|_| !packs.are_held());
+        let left_open = open.map(|pack| (pack, Vec::new())).collect();
         Ok(Self {
+            bucket,
             name: name.clone(),
             state,
             memory,
@@ -143,7 +150,14 @@ impl Recovery {
             })?,
         };
         if let Record::Batch(batch) = &record {
-            self.note_chunks(&batch.chunks).map_err(|why| wrong(&why))?;
+            self.note_chunks(&batch.chunks).map_err(|failure| match failure {
+                Failure::Corrupt(why) => wrong(&why),
+                Failure::DidNotHappen(_)
+                | Failure::Unknown(_)
+                | Failure::Waits(_)
+                | Failure::NoSpace(_)
+                | Failure::Fenced(_) => failure,
+            })?;
         }
         self.state.apply(&record, after);
         self.records += 1;
@@ -153,24 +167,53 @@ impl Recovery {
 
     /// Notes which chunks a pack that was left open must have. One that is gone is refused: what is opened without it
     /// could not take it back.
-    fn note_chunks(&mut self, chunks: &[ChunkPlace]) -> Result<(), String> {
+    fn note_chunks(&mut self, chunks: &[ChunkPlace]) -> Result<(), Failure> {
         for chunk in chunks {
             let pack = chunk.at.pack;
-            if let Some(places) = self.left_open.get_mut(&pack) {
+            let is_held = self.packs.are_held() && !self.sealed.contains(&pack);
+            if is_held && chunk.inline.is_some() {
+                self.left_open.entry(pack).or_default().push(chunk.clone());
+            } else if is_held {
+                // It was put before this record was, and perhaps after the packs were listed.
+                self.list_again()?;
+                self.must_be_sealed(chunk)?;
+            } else if let Some(places) = self.left_open.get_mut(&pack) {
                 places.push(chunk.clone());
-            } else if !self.sealed.contains(&pack) {
-                let digits = number_text(pack.0);
-                return Err(format!(
-                    "its chunk {} is in drives/{}/packs/{digits}.open, or in a pack {digits} that was sealed since: it is missing",
-                    chunk.at.digest, self.name
-                ));
+            } else {
+                self.must_be_sealed(chunk)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn must_be_sealed(&self, chunk: &ChunkPlace) -> Result<(), Failure> {
+        if self.sealed.contains(&chunk.at.pack) {
+            return Ok(());
+        }
+        let digits = number_text(chunk.at.pack.0);
+        Err(Failure::Corrupt(format!(
+            "its chunk {} is in drives/{}/packs/{digits}.open, or in a pack {digits} that was sealed since: it is missing",
+            chunk.at.digest, self.name
+        )))
+    }
+
+    /// Finds the packs that the last owner has put since they were listed. Those have all that the journal places in them.
+    fn list_again(&mut self) -> Result<(), Failure> {
+        for pack in Packs::list(self.bucket, &self.name)?.sealed {
+            if self.sealed.insert(pack.number) {
+                self.packs.add(pack);
+                self.left_open.remove(&pack.number);
             }
         }
         Ok(())
     }
 
     /// Seals what was being filled when the last owner ended, and notes what was lost of it.
-    fn recover_open_packs(&mut self, bucket: &dyn Bucket, name: &DriveName) -> Result<(), Error> {
+    fn recover_open_packs(&mut self) -> Result<(), Error> {
+        if self.packs.are_held() && !self.left_open.is_empty() {
+            self.list_again()?;
+        }
+        let (bucket, name) = (self.bucket, &self.name);
         for (number, mut places) in std::mem::take(&mut self.left_open) {
             let acknowledged: BTreeSet<Digest> = places.iter().map(|place| place.at.digest).collect();
             places.extend(trail::left(bucket, name, number)?);

@@ -112,8 +112,11 @@ impl Inner {
     }
 
     /// Ends every session whose process has ended with the last owner, and starts to wait for the others.
+    ///
+    /// A silence counts from the end of the last owner: until then they may have spoken to that one (decision 0007).
     pub(crate) fn end_dead_sessions(&self) -> Result<(), Error> {
-        let now = self.options.clock.elapsed();
+        let sealed = self.with(|live| Ok(live.journal()?.sealed_since()))?;
+        let now = sealed.unwrap_or_else(|| self.options.clock.elapsed());
         let sessions = self.with(|live| Ok(live.state.sessions()))?;
         for (session, row) in sessions {
             if row.hosted {

@@ -19,6 +19,9 @@ use tenure_wire::{Chunk, Done, Error, Placed, Shipped};
 /// costs less than writing them twice.
 const INLINE_CHUNKS_MAX: u64 = 64 << 10;
 
+/// The same where a pack becomes durable only as a whole: then waiting for it takes as long as the record itself.
+const INLINE_HELD_CHUNKS_MAX: u64 = 256 << 10;
+
 /// Bytes of a batch's record up to which it may take the last of the journal's room, when it brings no contents.
 const SMALL_LEN_MAX: usize = 64 << 10;
 
@@ -75,7 +78,7 @@ impl Inner {
     pub(crate) fn ship(&self, batch: Batch, after: Option<Branch>, done: Done<Shipped>) {
         let digest = batch_digest(&batch);
         let done: Done<()> = Box::new(move |durable| done(durable.map(|()| Shipped { digest })));
-        let prepared = self.turn_of(&batch, digest).and_then(|turn| match turn {
+        let prepared = self.change(|| match self.turn_of(&batch, digest)? {
             Turn::Next(session, branch) => self.prepare(batch, digest, after, (&session, branch)).map(Some),
             Turn::Again => Ok(None),
         });
@@ -142,7 +145,12 @@ impl Inner {
         }
         let mut undurable = self.filling.undurable(chunks);
         let len: u64 = undurable.iter().map(|chunk| u64::from(chunk.len)).sum();
-        if len > INLINE_CHUNKS_MAX {
+        let inline_max = if self.filling.is_held() {
+            INLINE_HELD_CHUNKS_MAX
+        } else {
+            INLINE_CHUNKS_MAX
+        };
+        if len > inline_max {
             return Ok(self.filling.flush(undurable.iter().map(|chunk| &**chunk))?);
         }
         for chunk in &mut undurable {
@@ -188,7 +196,7 @@ impl Inner {
                 }
                 self.work_after_batch();
             }
-            Err(error) => tell(Err(error)),
+            Err(error) => tell(self.proven(Err(error))),
         }
     }
 

@@ -11,6 +11,9 @@ use std::thread::JoinHandle;
 use tenure_core::tree::Hand;
 use tenure_wire::Error;
 
+/// Segments after which they are folded: reading them one by one takes the next owner a second, at 15 ms each.
+const SEGMENTS_MAX: u64 = 1000;
+
 /// What there is to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Todo {
@@ -30,15 +33,30 @@ pub(crate) struct Work {
     fold_at: AtomicU64,
     /// Bytes of pages at which some are evicted; rises when few could go.
     evict_at: AtomicUsize,
+    /// Segments of earlier owners that were read when the drive was opened, at most.
+    inherited: u64,
+    /// Segments of this and earlier owners that the newest manifest made needless.
+    folded: AtomicU64,
 }
 
 impl Work {
-    pub(crate) fn new(fold_bytes: u64, page_bytes_max: usize) -> Self {
+    pub(crate) fn new(fold_bytes: u64, page_bytes_max: usize, inherited: u64) -> Self {
         Self {
             fold_at: AtomicU64::new(fold_bytes),
             evict_at: AtomicUsize::new(page_bytes_max),
+            inherited,
             ..Self::default()
         }
+    }
+
+    /// Notes that so many segments of this owner are needed by nobody any more, nor those before.
+    pub(crate) fn note_folded(&self, segments: u64) {
+        self.folded.store(self.inherited + segments, Ordering::Relaxed);
+    }
+
+    /// Returns how many segments the next owner would have to read, when this one has begun so many.
+    fn unfolded(&self, segments: u64) -> u64 {
+        (self.inherited + segments).saturating_sub(self.folded.load(Ordering::Relaxed))
     }
 
     /// Ends the worker once it has done what it is at.
@@ -138,7 +156,9 @@ impl Inner {
 
     /// Has a long journal folded, and pages evicted when they are too many.
     pub(crate) fn work_after_batch(&self) {
-        let unfolded = self.unfolded.load(Ordering::Relaxed);
+        let segments = self.work.unfolded(self.proof.segments());
+        let of_segments = segments * (self.options.fold_bytes / SEGMENTS_MAX);
+        let unfolded = self.unfolded.load(Ordering::Relaxed) + of_segments;
         let fold_at = self.work.fold_at.load(Ordering::Relaxed);
         // Pages that were not folded cannot be evicted.
         let is_dirty = self.memory.dirty_bytes() > self.options.page_bytes_max / 2;

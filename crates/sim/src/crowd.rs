@@ -310,12 +310,10 @@ fn drive_name() -> DriveName {
 }
 
 fn options(random: &mut Random, threads: tenure_server::Threads) -> Options {
-    let mut nonce = [0; 16];
-    nonce[..8].copy_from_slice(&random.next().to_le_bytes());
     Options {
         threads,
         fold_bytes: *random.pick(&[30 << 10, 32 << 20]),
-        ..Options::new(Arc::new(SimClock::default()), nonce, "box", 1)
+        ..Options::new(Arc::new(SimClock::default()), random.draw(), "box", 1)
     }
 }
 

@@ -1,5 +1,9 @@
 //! Numbers that follow from a seed, and nothing else (splitmix64, Steele et al. 2014).
 
+use parking_lot::Mutex;
+use std::sync::Arc;
+use tenure_server::Draw;
+
 /// A stream of numbers.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
@@ -21,6 +25,15 @@ impl Random {
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ (mixed >> 31)
+    }
+
+    /// Returns where an owner takes chance from: a stream of its own.
+    pub(crate) fn draw(&mut self) -> Draw {
+        let stream = Mutex::new(Self::new(self.next(), "draw"));
+        Arc::new(move || {
+            let mut stream = stream.lock();
+            (u128::from(stream.next()) << 64 | u128::from(stream.next())).to_le_bytes()
+        })
     }
 
     /// Returns a number below `end`, which is not 0.

@@ -50,8 +50,7 @@ pub(crate) fn branch_name(text: &str) -> BranchName {
 
 pub(crate) fn server_options() -> tenure_server::Options {
     static DRAWN: AtomicU64 = AtomicU64::new(1);
-    let mut nonce = [0; 16];
-    nonce[..8].copy_from_slice(&DRAWN.fetch_add(1, Ordering::Relaxed).to_le_bytes());
+    let draw = Arc::new(|| u128::from(DRAWN.fetch_add(1, Ordering::Relaxed)).to_le_bytes());
     tenure_server::Options {
         threads: tenure_server::Threads::None,
         journal_sizes: JournalSizes {
@@ -60,7 +59,7 @@ pub(crate) fn server_options() -> tenure_server::Options {
             reserve: 16 << 10,
         },
         session_ttl: Duration::ZERO,
-        ..tenure_server::Options::new(Arc::new(StillClock), nonce, "box", 1)
+        ..tenure_server::Options::new(Arc::new(StillClock), draw, "box", 1)
     }
 }
 

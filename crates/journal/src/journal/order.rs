@@ -134,6 +134,12 @@ impl Order {
         self.queue.lock().last
     }
 
+    /// Returns how many segments this owner has begun which a later one reads one by one: on the bucket tier each costs it a
+    /// request. 0 on the folder tier.
+    pub fn segments(&self) -> u64 {
+        self.tier.segments()
+    }
+
     /// Draws up the manifest of the state at a place in the order.
     pub fn manifest(&self, at: Position, root: Option<Address>, state: Vec<u8>) -> Manifest {
         Manifest {

@@ -211,6 +211,10 @@ impl Keeping for Objects {
             .map_or(OPENING + 1, |(_, number)| *number)
     }
 
+    fn segments(&self) -> u64 {
+        self.line.lock().next
+    }
+
     /// Segments of an owner's own epoch stay: a name that is free again could be taken by a put that comes late.
     fn forget(&self, reached: Seq) -> Result<(), Failure> {
         let mut line = self.line.lock();

@@ -218,6 +218,10 @@ impl Keeping for Folder {
         0
     }
 
+    fn segments(&self) -> u64 {
+        0
+    }
+
     fn forget(&self, reached: Seq) -> Result<(), Failure> {
         let mut old = self.take_old(reached);
         let deleted = self.delete_each(&mut old);

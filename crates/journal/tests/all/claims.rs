@@ -1,11 +1,16 @@
 //! One owner at a time, whatever the bucket answers.
 
-use crate::world::{Bytes, append, claimant, drive, open, record, records};
+use crate::world::{Bytes, Hand, append, claimant, claimant_with, drive, open, record, records};
 use std::sync::Arc;
-use tenure_journal::{Claim, Opening, epoch, seal};
+use tenure_journal::{Claim, Claimant, Opening, epoch, seal};
 use tenure_model::{Digest, Epoch, Failure, Refusal, Seq};
 use tenure_store::faulty::{CallKind, Fault, Plan};
 use tenure_store::{Bucket, FaultyBucket, FolderBucket, Key, MemoryBucket, OpenError};
+
+fn claim(bucket: &dyn Bucket, who: &str, nonce: u8) -> Result<Claim, OpenError> {
+    let claimant = claimant_with(who, Arc::new(move || [nonce; 16]), Arc::new(Hand::default()));
+    epoch::claim(bucket, &drive(), &claimant)
+}
 
 #[test]
 fn a_second_owner_is_refused_with_the_first_ones_words() {
@@ -34,12 +39,10 @@ fn a_second_owner_is_refused_with_the_first_ones_words() {
 fn each_claim_follows_on_the_one_before() {
     let bucket = MemoryBucket::new();
     for number in 1..=12 {
-        let claim = epoch::claim(&bucket, &drive(), &format!("owner {number}"), &|| {
-            [number as u8; 16]
-        })
-        .unwrap();
-        assert_eq!((claim.epoch, claim.previous), (Epoch(number), Epoch(number - 1)));
-        assert_eq!(epoch::read(&bucket, &drive(), claim.epoch), Ok(Some(claim)));
+        let claimed = claim(&bucket, &format!("owner {number}"), number as u8).unwrap();
+        let epochs = (claimed.epoch, claimed.previous);
+        assert_eq!(epochs, (Epoch(number), Epoch(number - 1)));
+        assert_eq!(epoch::read(&bucket, &drive(), claimed.epoch), Ok(Some(claimed)));
     }
     assert_eq!(epoch::newest(&bucket, &drive()), Ok(Epoch(12)));
 }
@@ -49,21 +52,20 @@ fn each_claim_follows_on_the_one_before() {
 #[test]
 fn a_drive_whose_owner_was_a_newer_program_is_not_claimed() {
     let bucket = MemoryBucket::new();
-    let claim = |bucket: &MemoryBucket| epoch::claim(bucket, &drive(), "an owner", &|| [7; 16]);
-    claim(&bucket).unwrap();
+    claim(&bucket, "an owner", 7).unwrap();
     let key = Key::in_drive(&drive(), &["epochs", &format!("{:020}", 1)]);
     let mut bytes = bucket.get(&key).unwrap().expect("it was claimed");
     bytes[8] = 2;
     let damaged = MemoryBucket::new();
     damaged.put_if_absent(&key, &bytes).unwrap();
-    assert_eq!(claim(&damaged).unwrap().epoch, Epoch(2));
+    assert_eq!(claim(&damaged, "an owner", 7).unwrap().epoch, Epoch(2));
 
     let signed = bytes.len() - 32;
     let digest = Digest::of(&bytes[..signed]);
     bytes[signed..].copy_from_slice(&digest.0);
     let newer = MemoryBucket::new();
     newer.put_if_absent(&key, &bytes).unwrap();
-    let refused = claim(&newer).unwrap_err().to_string();
+    let refused = claim(&newer, "an owner", 7).unwrap_err().to_string();
     assert!(
         refused.contains("version 2") && refused.contains("newer tenure"),
         "{refused}"
@@ -79,13 +81,9 @@ fn of_many_claimants_at_once_each_epoch_has_one() {
             .map(|claimant| {
                 let bucket = &bucket;
                 threads.spawn(move || {
-                    let claim = |round| {
-                        epoch::claim(bucket, &drive(), &format!("{claimant}"), &|| {
-                            [claimant * 20 + round; 16]
-                        })
-                    };
+                    let who = format!("{claimant}");
                     (0..20u8)
-                        .filter_map(|round| claim(round).ok())
+                        .filter_map(|round| claim(bucket, &who, claimant * 20 + round).ok())
                         .collect::<Vec<_>>()
                 })
             })
@@ -110,10 +108,10 @@ fn a_claim_whose_outcome_is_unknown_is_read_back() {
     for fault in [Fault::LoseReply, Fault::ClaimExists, Fault::LoseRequest] {
         let memory = MemoryBucket::new();
         let bucket = FaultyBucket::new(Arc::new(memory.clone()), Plan::none().at(1, fault));
-        let claim = epoch::claim(&bucket, &drive(), "a", &|| [1; 16]).unwrap();
+        let claimed = claim(&bucket, "a", 1).unwrap();
         assert_eq!(
             epoch::read(&memory, &drive(), Epoch(1)),
-            Ok(Some(claim)),
+            Ok(Some(claimed)),
             "{fault:?}"
         );
     }
@@ -121,7 +119,7 @@ fn a_claim_whose_outcome_is_unknown_is_read_back() {
         Arc::new(MemoryBucket::new()),
         Plan::none().on(CallKind::Put, "epochs", Fault::LoseRequest),
     );
-    let failed = epoch::claim(&lost, &drive(), "a", &|| [1; 16]);
+    let failed = claim(&lost, "a", 1);
     assert!(matches!(failed, Err(OpenError::Failed(Failure::Unknown(_)))));
 }
 
@@ -133,12 +131,12 @@ fn a_twin_that_claims_with_another_nonce_is_not_mistaken_for_oneself() {
         let twin = memory.clone();
         let on_call = Box::new(move |call: &tenure_store::faulty::Call| {
             if call.number == 1 {
-                epoch::claim(&twin, &drive(), "a", &|| [2; 16]).unwrap();
+                claim(&twin, "a", 2).unwrap();
             }
         });
         let plan = Plan::none().at(1, fault);
         let bucket = FaultyBucket::watched(Arc::new(memory.clone()), plan, Some(on_call));
-        let refused = epoch::claim(&bucket, &drive(), "a", &|| [1; 16]);
+        let refused = claim(&bucket, "a", 1);
         assert_eq!(
             refused,
             Err(OpenError::Refused(Refusal::Held { by: "a".to_owned() }))
@@ -156,11 +154,11 @@ fn a_claim_that_was_overtaken_before_it_was_confirmed_is_given_up() {
     let faster = memory.clone();
     let on_call = Box::new(move |call: &tenure_store::faulty::Call| {
         if call.number == 2 {
-            epoch::claim(&faster, &drive(), "the faster one", &|| [2; 16]).unwrap();
+            claim(&faster, "the faster one", 2).unwrap();
         }
     });
     let bucket = FaultyBucket::watched(Arc::new(memory), Plan::none(), Some(on_call));
-    let refused = epoch::claim(&bucket, &drive(), "a", &|| [1; 16]);
+    let refused = claim(&bucket, "a", 1);
     let by = "the faster one".to_owned();
     assert_eq!(refused, Err(OpenError::Refused(Refusal::Held { by })));
 }
@@ -168,7 +166,7 @@ fn a_claim_that_was_overtaken_before_it_was_confirmed_is_given_up() {
 #[test]
 fn a_damaged_claim_is_named() {
     let memory = MemoryBucket::new();
-    epoch::claim(&memory, &drive(), "a", &|| [1; 16]).unwrap();
+    claim(&memory, "a", 1).unwrap();
     let key = Key::parse("drives/work/epochs/00000000000000000001").unwrap();
     let bytes = memory.get(&key).unwrap().unwrap();
     for at in 0..bytes.len() {
@@ -209,4 +207,27 @@ fn what_an_old_owner_writes_after_the_seal_does_not_count() {
     let (_, replayed) = open(&taken_over).unwrap();
     assert_eq!(replayed[..3], records(1, 3));
     assert_eq!(replayed[3..], [(Seq(4), Bytes(record(44)))]);
+}
+
+#[test]
+fn who_has_found_an_owner_gone_does_not_depose_the_one_that_came_since() {
+    let bucket: Arc<dyn Bucket> = Arc::new(MemoryBucket::new().without_disk());
+    claim(&*bucket, "the first", 1).unwrap();
+    let after = |epoch| Claimant {
+        after: Some(Epoch(epoch)),
+        ..claimant("late")
+    };
+    assert_eq!(
+        epoch::claim(&*bucket, &drive(), &after(1)).unwrap().epoch,
+        Epoch(2)
+    );
+    let refused = Opening::begin(bucket.clone(), &drive(), after(1)).err();
+    let by = "late".to_owned();
+    assert_eq!(refused, Some(OpenError::Refused(Refusal::Held { by })));
+    assert_eq!(
+        epoch::newest(&*bucket, &drive()),
+        Ok(Epoch(2)),
+        "it claims nothing"
+    );
+    assert!(Opening::begin(bucket, &drive(), after(2)).is_ok());
 }

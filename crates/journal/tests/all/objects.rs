@@ -263,8 +263,15 @@ fn many_segments_are_read_several_at_once_and_in_order() {
             ..claimant("a").means
         };
         let copy = remote(&memory.copy());
-        let who = "a".to_owned();
-        let (journal, replayed) = open_by(&copy, Claimant { who, means }, SMALL).unwrap();
+        let (journal, replayed) = open_by(
+            &copy,
+            Claimant {
+                means,
+                ..claimant("a")
+            },
+            SMALL,
+        )
+        .unwrap();
         assert_eq!(replayed, records(1, 70));
         append(&journal, 71, 71).unwrap();
     }

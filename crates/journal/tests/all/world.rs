@@ -83,6 +83,7 @@ pub(crate) fn claimant(who: &str) -> Claimant {
 pub(crate) fn claimant_with(who: &str, draw: Draw, clock: Arc<dyn Clock>) -> Claimant {
     Claimant {
         who: who.to_owned(),
+        after: None,
         means: Means {
             reads_at_once: 1,
             ..Means::new(clock, draw)

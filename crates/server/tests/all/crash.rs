@@ -1,7 +1,9 @@
 //! Crashes: at every call of the bucket, by power loss, and while threads write. What was acknowledged is there, and the
 //! drive is what it was after some batch.
 
-use crate::world::{Holder, StillClock, Told, beginning, content, drive_name, open, options};
+use crate::world::{
+    Holder, OWNER_WAIT, StillClock, Told, beginning, content, drive_name, on_each_tier, open, options,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -88,6 +90,7 @@ fn judge(bucket: &MemoryBucket, witness: &Witness, what: &str) {
             return;
         }
     };
+    clock.pass(OWNER_WAIT);
     let lost: Vec<_> = drive
         .notices()
         .iter()
@@ -132,8 +135,12 @@ fn after_a_crash_at_any_call_the_work_of_another_process_is_what_it_was_after_a_
 
 /// Lives once for each call, at which the process ends.
 fn crash_at_each_call(who: Who) {
+    on_each_tier(|empty| crash_at_each_call_in(&empty, who));
+}
+
+fn crash_at_each_call_in(empty: &MemoryBucket, who: Who) {
     for number in 0.. {
-        let bucket = MemoryBucket::new();
+        let bucket = empty.copy();
         let plan = Plan::none().at(number, Fault::Halt);
         let faulty = Arc::new(FaultyBucket::new(Arc::new(bucket.clone()), plan));
         let mut witness = Witness::default();
@@ -150,7 +157,7 @@ fn crash_at_each_call(who: Who) {
             judge(&image, &witness, &what);
         }
         if lived.is_ok() {
-            assert!(number > 50, "a life of {number} calls is none");
+            assert!(number > 40, "a life of {number} calls is none");
             return;
         }
     }
@@ -176,10 +183,25 @@ fn any_call_whose_request_is_lost_loses_nothing_that_was_acknowledged() {
     fail_each_call(Fault::LoseRequest);
 }
 
+#[test]
+fn any_put_that_finds_its_own_object_loses_nothing_that_was_acknowledged() {
+    fail_each_call(Fault::ClaimExists);
+}
+
+#[test]
+fn any_object_that_is_read_wrongly_loses_nothing_that_was_acknowledged() {
+    fail_each_call(Fault::WrongBody);
+    fail_each_call(Fault::ShortRead);
+}
+
 /// Lives once for each call, which fails so.
 fn fail_each_call(fault: Fault) {
+    on_each_tier(|empty| fail_each_call_in(&empty, fault));
+}
+
+fn fail_each_call_in(empty: &MemoryBucket, fault: Fault) {
     for number in 0.. {
-        let bucket = MemoryBucket::new();
+        let bucket = empty.copy();
         let plan = Plan::none().at(number, fault);
         let faulty = Arc::new(FaultyBucket::new(Arc::new(bucket.clone()), plan));
         let mut witness = Witness::default();
@@ -193,7 +215,10 @@ fn fail_each_call(fault: Fault) {
             "{fault:?} at call {number}, {:?}",
             faulty.calls().get(number as usize)
         );
-        if let Err(Error::Failed(failure)) = &lived {
+        // What is read wrongly may be told so.
+        if let Err(Error::Failed(failure)) = &lived
+            && !matches!(fault, Fault::ShortRead | Fault::WrongBody)
+        {
             assert!(!matches!(failure, Failure::Corrupt(_)), "{what}: {failure}");
         }
         judge(&bucket.copy(), &witness, &what);
@@ -205,13 +230,16 @@ fn fail_each_call(fault: Fault) {
 
 #[test]
 fn a_drive_that_is_copied_at_any_moment_while_threads_write_has_everything_that_was_acknowledged() {
-    let bucket = MemoryBucket::new();
+    on_each_tier(|bucket| copied_while_threads_write(&bucket));
+}
+
+fn copied_while_threads_write(bucket: &MemoryBucket) {
     let images = Told::<(usize, MemoryBucket)>::default();
     let acknowledged = Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let on_call = {
         let (images, bucket, acknowledged) = (images.clone(), bucket.clone(), acknowledged.clone());
         move |call: &tenure_store::faulty::Call| {
-            if call.number.is_multiple_of(7) {
+            if call.number.is_multiple_of(4) {
                 let before = acknowledged.load(std::sync::atomic::Ordering::SeqCst);
                 images.tell((before, bucket.after_power_loss(call.number)));
             }

@@ -1,6 +1,8 @@
 //! Folding: while holders go on, in the background, and what is loaded afterwards.
 
-use crate::world::{Holder, StillClock, beginning, branch_name, content, create, drive_name, open, options};
+use crate::world::{
+    Holder, StillClock, beginning, branch_name, content, create, drive_name, on_each_tier, open, options,
+};
 use std::sync::Arc;
 use tenure_model::record::Source;
 use tenure_model::{Ino, Kind};
@@ -10,124 +12,129 @@ use tenure_wire::{Access, Owner};
 
 #[test]
 fn after_a_fold_little_is_replayed_and_pages_are_loaded_when_they_are_read() {
-    let bucket = MemoryBucket::new();
-    let drive = create(&bucket);
-    let mut holder = Holder::hosted(&drive, "main");
-    let directory = holder.make(Ino::ROOT, "large", Kind::Directory);
-    for number in 0..20_000 {
-        holder.make(directory, &format!("file-{number}"), Kind::File);
-    }
-    holder.file("file", &content(1, 50_000));
-    holder.ship();
-    drive.fold().unwrap();
-    drop((holder, drive));
+    on_each_tier(|bucket| {
+        let drive = create(&bucket);
+        let mut holder = Holder::hosted(&drive, "main");
+        let directory = holder.make(Ino::ROOT, "large", Kind::Directory);
+        for number in 0..20_000 {
+            holder.make(directory, &format!("file-{number}"), Kind::File);
+        }
+        holder.file("file", &content(1, 50_000));
+        holder.ship();
+        drive.fold().unwrap();
+        drop((holder, drive));
 
-    let drive = open(&bucket);
-    let reader = Holder::reader(&drive, "main");
-    let before = drive.status().unwrap().page_bytes;
-    assert_eq!(reader.read("file"), content(1, 50_000));
-    let loaded = drive.status().unwrap().page_bytes - before;
-    assert!(loaded < 100_000, "one look-up loads {loaded} bytes");
-    assert_eq!(drive.check(true).unwrap(), [""; 0]);
+        let drive = open(&bucket);
+        let reader = Holder::reader(&drive, "main");
+        let before = drive.status().unwrap().page_bytes;
+        assert_eq!(reader.read("file"), content(1, 50_000));
+        let loaded = drive.status().unwrap().page_bytes - before;
+        assert!(loaded < 100_000, "one look-up loads {loaded} bytes");
+        assert_eq!(drive.check(true).unwrap(), [""; 0]);
+    });
 }
 
 #[test]
 fn batches_that_come_while_a_fold_runs_are_kept() {
-    let bucket = MemoryBucket::new();
-    let drive = create(&bucket);
-    let mut holder = Holder::hosted(&drive, "main");
-    std::thread::scope(|scope| {
-        let folding = scope.spawn(|| (0..30).for_each(|_| drive.fold().unwrap()));
+    on_each_tier(|bucket| {
+        let drive = create(&bucket);
+        let mut holder = Holder::hosted(&drive, "main");
+        std::thread::scope(|scope| {
+            let folding = scope.spawn(|| (0..30).for_each(|_| drive.fold().unwrap()));
+            for number in 0..300 {
+                holder.file(&format!("file-{number}"), &content(number, 700));
+                holder.ship();
+            }
+            folding.join().unwrap();
+        });
+        drop((holder, drive));
+        let drive = open(&bucket);
+        let reader = Holder::reader(&drive, "main");
+        assert_eq!(reader.names().len(), 300);
         for number in 0..300 {
-            holder.file(&format!("file-{number}"), &content(number, 700));
-            holder.ship();
+            assert_eq!(reader.read(&format!("file-{number}")), content(number, 700));
         }
-        folding.join().unwrap();
+        assert_eq!(drive.check(true).unwrap(), [""; 0]);
     });
-    drop((holder, drive));
-    let drive = open(&bucket);
-    let reader = Holder::reader(&drive, "main");
-    assert_eq!(reader.names().len(), 300);
-    for number in 0..300 {
-        assert_eq!(reader.read(&format!("file-{number}")), content(number, 700));
-    }
-    assert_eq!(drive.check(true).unwrap(), [""; 0]);
 }
 
 #[test]
 fn a_long_journal_is_folded_without_being_asked() {
-    let bucket = MemoryBucket::new();
-    let clock = Arc::<StillClock>::default();
-    let options = Options {
-        fold_bytes: 20_000,
-        ..options(&clock)
-    };
-    let drive = Drive::create(Arc::new(bucket.clone()), &drive_name(), &beginning(), options).unwrap();
-    let mut holder = Holder::hosted(&drive, "main");
-    for number in 0..500 {
-        holder.file(&format!("file-{number}"), &content(number, 500));
-        holder.ship();
-    }
-    let status = drive.status().unwrap();
-    assert!(
-        status.journal_bytes < 30_000,
-        "{} bytes wait to be folded",
-        status.journal_bytes
-    );
-    assert_eq!(status.trouble, None);
-    drop((holder, drive));
-    assert_eq!(Holder::reader(&open(&bucket), "main").names().len(), 500);
+    on_each_tier(|bucket| {
+        let clock = Arc::<StillClock>::default();
+        let options = Options {
+            fold_bytes: 20_000,
+            ..options(&clock)
+        };
+        let drive = Drive::create(Arc::new(bucket.clone()), &drive_name(), &beginning(), options).unwrap();
+        let mut holder = Holder::hosted(&drive, "main");
+        for number in 0..500 {
+            holder.file(&format!("file-{number}"), &content(number, 500));
+            holder.ship();
+        }
+        let status = drive.status().unwrap();
+        assert!(
+            status.journal_bytes < 30_000,
+            "{} bytes wait to be folded",
+            status.journal_bytes
+        );
+        assert_eq!(status.trouble, None);
+        drop((holder, drive));
+        assert_eq!(Holder::reader(&open(&bucket), "main").names().len(), 500);
+    });
 }
 
 #[test]
 fn the_worker_folds_beside_a_holder() {
-    let bucket = MemoryBucket::new();
-    let clock = Arc::<StillClock>::default();
-    let options = Options {
-        fold_bytes: 20_000,
-        threads: Threads::Started,
-        ..options(&clock)
-    };
-    let drive = Drive::create(Arc::new(bucket.clone()), &drive_name(), &beginning(), options).unwrap();
-    let mut holder = Holder::hosted(&drive, "main");
-    for number in 0..2000 {
-        holder.file(&format!("file-{number}"), &content(number, 500));
-        holder.ship();
-    }
-    holder.give_back();
-    drive.close().unwrap();
-    assert!(
-        bucket.list("drives/work/manifests/").unwrap().len() < 5,
-        "old manifests go"
-    );
-    let drive = open(&bucket);
-    assert_eq!(Holder::reader(&drive, "main").names().len(), 2000);
-    assert_eq!(drive.check(true).unwrap(), [""; 0]);
+    on_each_tier(|bucket| {
+        let clock = Arc::<StillClock>::default();
+        let options = Options {
+            fold_bytes: 20_000,
+            threads: Threads::Started,
+            ..options(&clock)
+        };
+        let drive = Drive::create(Arc::new(bucket.clone()), &drive_name(), &beginning(), options).unwrap();
+        let mut holder = Holder::hosted(&drive, "main");
+        for number in 0..2000 {
+            holder.file(&format!("file-{number}"), &content(number, 500));
+            holder.ship();
+        }
+        holder.give_back();
+        drive.close().unwrap();
+        assert!(
+            bucket.list("drives/work/manifests/").unwrap().len() < 5,
+            "old manifests go"
+        );
+        let drive = open(&bucket);
+        assert_eq!(Holder::reader(&drive, "main").names().len(), 2000);
+        assert_eq!(drive.check(true).unwrap(), [""; 0]);
+    });
 }
 
 #[test]
 fn pages_are_evicted_when_they_are_too_many() {
-    let bucket = MemoryBucket::new();
-    let drive = create(&bucket);
-    let mut holder = Holder::hosted(&drive, "main");
-    for number in 0..30_000 {
-        holder.make(Ino::ROOT, &format!("file-{number}"), Kind::File);
-    }
-    holder.ship();
-    holder.give_back();
-    drive.close().unwrap();
+    on_each_tier(|bucket| {
+        let drive = create(&bucket);
+        let mut holder = Holder::hosted(&drive, "main");
+        for number in 0..30_000 {
+            holder.make(Ino::ROOT, &format!("file-{number}"), Kind::File);
+        }
+        holder.ship();
+        holder.give_back();
+        drive.close().unwrap();
 
-    let options = Options {
-        page_bytes_max: 200_000,
-        ..options(&Arc::default())
-    };
-    let drive = Drive::open(Arc::new(bucket.clone()), &drive_name(), options).unwrap();
-    let reader = Holder::reader(&drive, "main");
-    for _ in 0..3 {
-        assert_eq!(reader.names().len(), 30_000);
-        let resident = drive.status().unwrap().page_bytes;
-        assert!(resident < 400_000, "{resident} bytes of pages are in memory");
-    }
+        let options = Options {
+            page_bytes_max: 200_000,
+            ..options(&Arc::default())
+        };
+        let drive = Drive::open(Arc::new(bucket.clone()), &drive_name(), options).unwrap();
+        let reader = Holder::reader(&drive, "main");
+        for _ in 0..3 {
+            assert_eq!(reader.names().len(), 30_000);
+            let resident = drive.status().unwrap().page_bytes;
+            assert!(resident < 400_000, "{resident} bytes of pages are in memory");
+        }
+    });
 }
 
 #[test]

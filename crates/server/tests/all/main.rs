@@ -4,12 +4,16 @@
 
 mod world;
 
+mod clones;
+mod cost;
 mod crash;
 mod damage;
+mod drives;
 mod fold;
 mod fork;
 mod history;
 mod killed;
+mod owners;
 mod repeats;
 mod room;
 mod scenario;

@@ -1,7 +1,7 @@
 //! Requests that come twice, because the answer to the first was lost: they are the same request.
 
 use crate::world::{
-    Holder, StillClock, beginning, content, create, drive_name, open, options, says, ship, who,
+    Holder, StillClock, beginning, content, create, drive_name, on_each_tier, open, options, says, ship, who,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -74,14 +74,15 @@ fn a_session_that_holds_two_branches_gets_of_each_what_came_with_it() {
 
 #[test]
 fn a_grant_whose_record_was_lost_with_its_owner_is_given_anew() {
-    let bucket = MemoryBucket::new();
-    let drive = create(&bucket);
-    let session = drive.open(&who("ada", false)).unwrap().session;
-    let before = bucket.copy();
-    let lost = drive.lend(session, "main", Access::Exclusive).unwrap();
-    let next = open(&before);
-    let lent = next.lend(session, "main", Access::Exclusive).unwrap();
-    assert_eq!(lent.inos, lost.inos, "nobody has heard of the first");
+    on_each_tier(|bucket| {
+        let drive = create(&bucket);
+        let session = drive.open(&who("ada", false)).unwrap().session;
+        let before = bucket.copy();
+        let lost = drive.lend(session, "main", Access::Exclusive).unwrap();
+        let next = open(&before);
+        let lent = next.lend(session, "main", Access::Exclusive).unwrap();
+        assert_eq!(lent.inos, lost.inos, "nobody has heard of the first");
+    });
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Sessions and grants: who holds what, and what becomes of it when they go.
 
 use crate::world::{
-    Holder, StillClock, branch_name, content, create, drive_name, open, options, says, ship, who,
+    Holder, OWNER_WAIT, StillClock, branch_name, content, create, drive_name, on_each_tier, open, options,
+    says, ship, who,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,83 +44,87 @@ fn closing_a_session_gives_back_what_it_holds() {
 
 #[test]
 fn sessions_of_a_process_that_has_ended_are_ended_when_the_drive_is_opened() {
-    let bucket = MemoryBucket::new();
-    let drive = create(&bucket);
-    let mut dead = Holder::hosted(&drive, "main");
-    dead.make(Ino::ROOT, "file", Kind::File);
-    dead.ship();
-    drop((dead, drive));
-    let drive = open(&bucket);
-    assert!(
-        drive
-            .notices()
-            .iter()
-            .any(|notice| notice.contains("ended without closing the drive"))
-    );
-    assert_eq!(Holder::hosted(&drive, "main").names(), ["file"]);
+    on_each_tier(|bucket| {
+        let drive = create(&bucket);
+        let mut dead = Holder::hosted(&drive, "main");
+        dead.make(Ino::ROOT, "file", Kind::File);
+        dead.ship();
+        drop((dead, drive));
+        let drive = open(&bucket);
+        assert!(
+            drive
+                .notices()
+                .iter()
+                .any(|notice| notice.contains("ended without closing the drive"))
+        );
+        assert_eq!(Holder::hosted(&drive, "main").names(), ["file"]);
+    });
 }
 
 #[test]
 fn numbers_are_never_given_twice() {
-    let bucket = MemoryBucket::new();
-    let drive = create(&bucket);
-    let (mut sessions, mut inos) = (Vec::new(), Vec::new());
-    let mut note = |drive: &Arc<Drive>| {
-        let holder = Holder::hosted(drive, "main");
-        sessions.push(holder.session);
-        inos.push(holder.inos);
-        inos.push(drive.lend_inos(holder.session).unwrap());
-    };
-    note(&drive);
-    drop(drive);
-    let drive = open(&bucket);
-    note(&drive);
-    drive.close().unwrap();
-    let drive = open(&bucket);
-    note(&drive);
-    assert!(sessions.windows(2).all(|pair| pair[0] < pair[1]), "{sessions:?}");
-    assert!(
-        inos.windows(2).all(|pair| pair[0].end <= pair[1].next),
-        "{inos:?}"
-    );
+    on_each_tier(|bucket| {
+        let drive = create(&bucket);
+        let (mut sessions, mut inos) = (Vec::new(), Vec::new());
+        let mut note = |drive: &Arc<Drive>| {
+            let holder = Holder::hosted(drive, "main");
+            sessions.push(holder.session);
+            inos.push(holder.inos);
+            inos.push(drive.lend_inos(holder.session).unwrap());
+        };
+        note(&drive);
+        drop(drive);
+        let drive = open(&bucket);
+        note(&drive);
+        drive.close().unwrap();
+        let drive = open(&bucket);
+        note(&drive);
+        assert!(sessions.windows(2).all(|pair| pair[0] < pair[1]), "{sessions:?}");
+        assert!(
+            inos.windows(2).all(|pair| pair[0].end <= pair[1].next),
+            "{inos:?}"
+        );
+    });
 }
 
 #[test]
 fn a_session_of_another_process_outlives_the_owner_until_it_is_silent_for_too_long() {
-    let bucket = MemoryBucket::new();
-    let drive = create(&bucket);
-    let mut remote = Holder::remote(&drive, "main");
-    remote.make(Ino::ROOT, "first", Kind::File);
-    remote.ship();
+    on_each_tier(|bucket| {
+        let drive = create(&bucket);
+        let mut remote = Holder::remote(&drive, "main");
+        remote.make(Ino::ROOT, "first", Kind::File);
+        remote.ship();
 
-    // The owner is killed: the next one sees what the bucket holds.
-    let bucket = bucket.copy();
-    let clock = Arc::<StillClock>::default();
-    let drive = Drive::open(Arc::new(bucket.clone()), &drive_name(), options(&clock)).unwrap();
-    remote.drive = drive.clone();
-    let taken = || Holder::new(&drive, "main", Access::Exclusive, true);
-    assert!(says(taken().map(drop)).contains("holds it"));
-    remote.make(Ino::ROOT, "second", Kind::File);
-    remote.ship();
-    clock.pass(Duration::from_secs(3600));
-    assert!(
-        says(taken().map(drop)).contains("holds it"),
-        "it has come back, so it keeps what it holds"
-    );
+        // The owner is killed: the next one sees what the bucket holds.
+        let bucket = bucket.copy();
+        let clock = Arc::<StillClock>::default();
+        let drive = Drive::open(Arc::new(bucket.clone()), &drive_name(), options(&clock)).unwrap();
+        clock.pass(OWNER_WAIT);
+        remote.drive = drive.clone();
+        let taken = || Holder::new(&drive, "main", Access::Exclusive, true);
+        assert!(says(taken().map(drop)).contains("holds it"));
+        remote.make(Ino::ROOT, "second", Kind::File);
+        remote.ship();
+        clock.pass(Duration::from_secs(3600));
+        assert!(
+            says(taken().map(drop)).contains("holds it"),
+            "it has come back, so it keeps what it holds"
+        );
 
-    let bucket = bucket.copy();
-    let clock = Arc::<StillClock>::default();
-    let drive = Drive::open(Arc::new(bucket.clone()), &drive_name(), options(&clock)).unwrap();
-    clock.pass(Duration::from_secs(6));
-    let next = Holder::new(&drive, "main", Access::Exclusive, true).unwrap();
-    assert_eq!(next.names(), ["first", "second"]);
-    remote.drive = drive.clone();
-    remote.make(Ino::ROOT, "third", Kind::File);
-    assert_eq!(
-        remote.try_ship(),
-        Err(Refusal::Stale.into()),
-        "it has lost the branch"
-    );
+        let bucket = bucket.copy();
+        let clock = Arc::<StillClock>::default();
+        let drive = Drive::open(Arc::new(bucket.clone()), &drive_name(), options(&clock)).unwrap();
+        clock.pass(Duration::from_secs(6));
+        let next = Holder::new(&drive, "main", Access::Exclusive, true).unwrap();
+        assert_eq!(next.names(), ["first", "second"]);
+        remote.drive = drive.clone();
+        remote.make(Ino::ROOT, "third", Kind::File);
+        assert_eq!(
+            remote.try_ship(),
+            Err(Refusal::Stale.into()),
+            "it has lost the branch"
+        );
+    });
 }
 
 #[test]
@@ -180,32 +185,35 @@ fn drives_are_listed_and_deleted_but_not_while_somebody_has_them_open() {
 
 #[test]
 fn a_session_that_never_comes_back_is_ended_after_a_while() {
-    let bucket = MemoryBucket::new();
-    let drive = create(&bucket);
-    Holder::remote(&drive, "main");
-    let bucket = bucket.copy();
-    let clock = Arc::<StillClock>::default();
-    let drive = Drive::open(Arc::new(bucket), &drive_name(), options(&clock)).unwrap();
-    let holder = || drive.branches().unwrap().remove(0).holder;
-    clock.pass(Duration::from_secs(299));
-    drive.open(&who("ada", true)).unwrap();
-    assert!(holder().is_some(), "nobody needs the branch");
-    clock.pass(Duration::from_secs(2));
-    drive.open(&who("ada", true)).unwrap();
-    assert_eq!(holder(), None);
+    on_each_tier(|bucket| {
+        let drive = create(&bucket);
+        Holder::remote(&drive, "main");
+        let bucket = bucket.copy();
+        let clock = Arc::<StillClock>::default();
+        let drive = Drive::open(Arc::new(bucket), &drive_name(), options(&clock)).unwrap();
+        let holder = || drive.branches().unwrap().remove(0).holder;
+        clock.pass(Duration::from_secs(299));
+        drive.open(&who("ada", true)).unwrap();
+        assert!(holder().is_some(), "nobody needs the branch");
+        clock.pass(Duration::from_secs(2));
+        drive.open(&who("ada", true)).unwrap();
+        assert_eq!(holder(), None);
+    });
 }
 
 #[test]
 fn a_session_that_comes_back_to_the_next_owner_keeps_what_it_holds() {
-    let bucket = MemoryBucket::new();
-    let drive = create(&bucket);
-    let remote = Holder::remote(&drive, "main");
-    let clock = Arc::<StillClock>::default();
-    let drive = Drive::open(Arc::new(bucket.copy()), &drive_name(), options(&clock)).unwrap();
-    drive.renew(remote.session).unwrap();
-    assert_eq!(drive.renew(remote.session.next()), Err(Refusal::Stale.into()));
-    clock.pass(Duration::from_secs(3600));
-    assert!(says(Holder::new(&drive, "main", Access::Exclusive, true).map(drop)).contains("holds it"));
+    on_each_tier(|bucket| {
+        let drive = create(&bucket);
+        let remote = Holder::remote(&drive, "main");
+        let clock = Arc::<StillClock>::default();
+        let drive = Drive::open(Arc::new(bucket.copy()), &drive_name(), options(&clock)).unwrap();
+        clock.pass(OWNER_WAIT);
+        drive.renew(remote.session).unwrap();
+        assert_eq!(drive.renew(remote.session.next()), Err(Refusal::Stale.into()));
+        clock.pass(Duration::from_secs(3600));
+        assert!(says(Holder::new(&drive, "main", Access::Exclusive, true).map(drop)).contains("holds it"));
+    });
 }
 
 #[test]

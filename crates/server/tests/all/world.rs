@@ -14,7 +14,7 @@ use tenure_model::{
     Name, NewNode, Op, Piece, SessionId, Timestamp,
 };
 use tenure_server::{Beginning, Drive, JournalSizes, Options, Threads};
-use tenure_store::Bucket;
+use tenure_store::{Bucket, MemoryBucket};
 use tenure_wire::{Access, Chunk, Error, Owner, Shared, Shipped, Who};
 
 /// A clock that moves when it is told.
@@ -39,8 +39,7 @@ impl Clock for StillClock {
 
 pub(crate) fn options(clock: &Arc<StillClock>) -> Options {
     static DRAWN: AtomicU64 = AtomicU64::new(1);
-    let mut nonce = [0; 16];
-    nonce[..8].copy_from_slice(&DRAWN.fetch_add(1, Ordering::Relaxed).to_le_bytes());
+    let draw = Arc::new(|| u128::from(DRAWN.fetch_add(1, Ordering::Relaxed)).to_le_bytes());
     // Small, because these drives are opened many times.
     let journal_sizes = JournalSizes {
         first: 256 << 10,
@@ -50,7 +49,7 @@ pub(crate) fn options(clock: &Arc<StillClock>) -> Options {
     Options {
         threads: Threads::None,
         journal_sizes,
-        ..Options::new(clock.clone(), nonce, "box-1", 42)
+        ..Options::new(clock.clone(), draw, "box-1", 42)
     }
 }
 
@@ -80,8 +79,38 @@ pub(crate) fn open(bucket: &(impl Bucket + Clone + 'static)) -> Arc<Drive> {
     try_open(Arc::new(bucket.clone())).unwrap()
 }
 
+/// Opens a drive, and lets the time pass in which an owner before may still answer.
 pub(crate) fn try_open(bucket: Arc<dyn Bucket>) -> Result<Arc<Drive>, Error> {
-    Drive::open(bucket, &drive_name(), options(&Arc::default()))
+    let clock = Arc::<StillClock>::default();
+    let drive = Drive::open(bucket, &drive_name(), options(&clock))?;
+    clock.pass(OWNER_WAIT);
+    Ok(drive)
+}
+
+/// How long an owner waits for the one before.
+pub(crate) const OWNER_WAIT: Duration = Duration::from_millis(1600);
+
+/// Where drives are tested: in a bucket in memory with a disk, or without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tier {
+    Folder,
+    Bucket,
+}
+
+pub(crate) const TIERS: [Tier; 2] = [Tier::Folder, Tier::Bucket];
+
+impl Tier {
+    pub(crate) fn new_bucket(self) -> MemoryBucket {
+        match self {
+            Tier::Folder => MemoryBucket::new(),
+            Tier::Bucket => MemoryBucket::new().without_disk(),
+        }
+    }
+}
+
+/// Runs a test in an empty bucket of each tier.
+pub(crate) fn on_each_tier(test: impl Fn(MemoryBucket)) {
+    TIERS.into_iter().for_each(|tier| test(tier.new_bucket()));
 }
 
 pub(crate) fn who(agent: &str, hosted: bool) -> Who {

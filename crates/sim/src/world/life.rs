@@ -158,15 +158,13 @@ fn heir(
 }
 
 fn drive_options(settings: &Settings, clock: &Arc<SimClock>, random: &mut Random) -> tenure_server::Options {
-    let mut nonce = [0; 16];
-    nonce[..8].copy_from_slice(&random.next().to_le_bytes());
     tenure_server::Options {
         threads: tenure_server::Threads::None,
         fold_bytes: settings.fold_bytes,
         page_bytes_max: settings.page_bytes_max,
         journal_sizes: settings.journal_sizes,
         pack_sizes: settings.pack_sizes,
-        ..tenure_server::Options::new(clock.clone(), nonce, "box", 1)
+        ..tenure_server::Options::new(clock.clone(), random.draw(), "box", 1)
     }
 }
 

@@ -34,7 +34,7 @@ fn options(clock: &Arc<SimClock>, nonce: u8) -> tenure_server::Options {
             next: 128 << 10,
             reserve: 16 << 10,
         },
-        ..tenure_server::Options::new(clock.clone(), [nonce; 16], "box", 1)
+        ..tenure_server::Options::new(clock.clone(), Arc::new(move || [nonce; 16]), "box", 1)
     }
 }
 

@@ -78,27 +78,34 @@ impl Packs {
         drive: DriveName,
         table: impl IntoIterator<Item = PackName>,
     ) -> Arc<Self> {
-        let mut sizes = Sizes::default();
-        if bucket.disk().is_none() {
-            sizes.pack_len = HELD_LEN_TARGET;
-        }
-        let packs = Self::with_sizes(bucket, drive, sizes);
+        let packs = Self::with_sizes(bucket, drive, Sizes::default());
         table.into_iter().for_each(|name| packs.add(name));
         Arc::new(packs)
     }
 
-    /// Knows no pack yet, and fills new ones as `sizes` says.
+    /// Knows no pack yet, and fills new ones as `sizes` says; those that are filled in memory become no longer than 16 MiB.
     pub fn with_sizes(bucket: Arc<dyn Bucket>, drive: DriveName, sizes: Sizes) -> Self {
+        let home = Home::of(&bucket);
+        let len_max = if home.keeps_parts() {
+            u64::MAX
+        } else {
+            HELD_LEN_TARGET
+        };
         Self {
-            home: Home::of(&bucket),
+            home,
             bucket,
             drive,
             slots: RwLock::default(),
             spare: Spare::new(sizes.buffer_len, BUFFERS_KEPT),
-            pack_len: sizes.pack_len,
+            pack_len: sizes.pack_len.min(len_max),
             signal: Arc::default(),
             uses: AtomicU64::new(0),
         }
+    }
+
+    /// Tells whether packs are filled in memory, and put whole: the bucket has no disk.
+    pub fn are_held(&self) -> bool {
+        !self.home.keeps_parts()
     }
 
     /// Lists the packs of a drive.
