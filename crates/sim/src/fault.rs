@@ -6,10 +6,13 @@ mod chain;
 mod lane;
 mod machine;
 mod owner;
+mod store;
 
 pub(crate) use lane::{Heir, Lane, Owning, Sessions};
 pub(crate) use machine::{After, Late, Loss, Machine};
 pub(crate) use owner::{Planted, Syncing};
+pub use store::Flaw;
+pub(crate) use store::Store;
 
 /// A fault of ours that is put in on purpose: the simulator must find it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

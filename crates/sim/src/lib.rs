@@ -3,7 +3,8 @@
 //! A [`world`] is a drive, a client that holds a branch, a disk that fails and a clock that is moved, all driven by one
 //! seed on one thread. The [`workload`] chooses what happens, [`fault`] what goes wrong, and [`check`] holds what is seen
 //! against what was promised. The three do not know each other. A [`crowd`] is the same drive and client with all their
-//! threads, where nothing repeats itself. [`model`] is the protocol, small enough to try everything.
+//! threads, where nothing repeats itself; [`servers`] are several over one bucket without a lock. [`model`] is the protocol,
+//! small enough to try everything.
 
 pub mod model;
 
@@ -18,3 +19,4 @@ pub mod workload;
 pub mod world;
 
 pub mod crowd;
+pub mod servers;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use tenure_sim::crowd;
 use tenure_sim::fault::Plant;
+use tenure_sim::servers;
 use tenure_sim::workload::Profile;
 use tenure_sim::world::{Counts, Options, Report, run};
 
@@ -39,6 +40,9 @@ struct Arguments {
     /// Crowds instead of worlds: threads of one client, cut off by a power loss. They do not repeat themselves.
     #[arg(long, conflicts_with_all = ["plant", "profile", "trace"])]
     crowds: bool,
+    /// Several servers over one bucket without a lock instead of worlds.
+    #[arg(long, conflicts_with_all = ["plant", "profile", "trace", "crowds"])]
+    servers: bool,
     /// Only worlds of this kind: small-files, database, savers, big-files, deep-trees or mixed.
     #[arg(long, value_parser = profile)]
     profile: Option<Profile>,
@@ -98,6 +102,8 @@ fn main() -> ExitCode {
     let seeds = seeds.take_while(|_| end.is_none_or(|end| now().saturating_sub(began) < end));
     if arguments.crowds {
         run_crowds(seeds)
+    } else if arguments.servers {
+        run_servers(seeds)
     } else {
         run_worlds(seeds, &arguments)
     }
@@ -116,6 +122,23 @@ fn run_crowds(seeds: impl Iterator<Item = u64>) -> ExitCode {
         syncs += report.syncs;
     }
     println!("{crowds} crowds, {cut_off} cut off: {syncs} syncs; every promise was kept");
+    ExitCode::SUCCESS
+}
+
+fn run_servers(seeds: impl Iterator<Item = u64>) -> ExitCode {
+    let (mut worlds, mut syncs, mut epochs) = (0, 0, 0);
+    for seed in seeds {
+        let report = servers::run(seed, None);
+        if let Some(broken) = report.broken {
+            report.last.iter().for_each(|event| println!("{event}"));
+            println!("servers of seed {seed}: {}", broken.0);
+            return ExitCode::FAILURE;
+        }
+        worlds += 1;
+        syncs += report.syncs;
+        epochs += report.epochs;
+    }
+    println!("{worlds} worlds of servers: {syncs} syncs, {epochs} epochs; every promise was kept");
     ExitCode::SUCCESS
 }
 

@@ -3,4 +3,5 @@
 mod crowds;
 mod model;
 mod scenarios;
+mod servers;
 mod worlds;

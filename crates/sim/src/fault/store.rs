@@ -1,0 +1,144 @@
+//! A store that several servers share, and what each of them sees of it when a fault of ours is put in.
+//!
+//! Invariant: without a flaw it changes nothing.
+
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::io::IoSliceMut;
+use std::sync::Arc;
+use tenure_model::Failure;
+use tenure_store::{Bucket, Disk, Key, Put, Requests};
+
+/// A fault of ours that is put in on purpose: worlds of several servers must find it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flaw {
+    /// The store puts whatever it is given, also where something is.
+    Overwrites,
+    /// Segments are said to be there and are not: what was acknowledged was not durable.
+    KeepsNoSegments,
+    /// Seals are said to be there and are not: who was deposed can go on.
+    SealsNothing,
+    /// Nobody sees a claim or a segment that another made behind its own: an owner never learns that it was deposed.
+    SeesNoOther,
+    /// An owner waits for nobody: its clock has gone on when it has taken a drive over.
+    WaitsForNobody,
+}
+
+impl Flaw {
+    /// Every flaw.
+    pub const ALL: [Flaw; 5] = [
+        Flaw::Overwrites,
+        Flaw::KeepsNoSegments,
+        Flaw::SealsNothing,
+        Flaw::SeesNoOther,
+        Flaw::WaitsForNobody,
+    ];
+}
+
+/// The store as one server sees it.
+pub(crate) struct Store {
+    inner: Arc<dyn Bucket>,
+    flaw: Option<Flaw>,
+    /// What this server believes to have put.
+    feigned: Mutex<BTreeMap<Key, Vec<u8>>>,
+    /// Whether it owns a drive, and so sees only what it has put itself.
+    is_blind: Mutex<bool>,
+    own: Mutex<BTreeMap<Key, ()>>,
+}
+
+impl Store {
+    pub(crate) fn new(inner: Arc<dyn Bucket>, flaw: Option<Flaw>) -> Self {
+        Self {
+            inner,
+            flaw,
+            feigned: Mutex::default(),
+            is_blind: Mutex::default(),
+            own: Mutex::default(),
+        }
+    }
+
+    /// From now on the server owns a drive, or no more.
+    pub(crate) fn own(&self, owns: bool) {
+        *self.is_blind.lock() = owns;
+    }
+
+    fn is_feigned(&self, key: &Key, bytes: &[u8]) -> bool {
+        let is_of_journal = key.as_str().contains("/journal/");
+        match self.flaw {
+            Some(Flaw::KeepsNoSegments) => is_of_journal && bytes.starts_with(b"TNSEGOBJ"),
+            Some(Flaw::SealsNothing) => is_of_journal && bytes.starts_with(b"TNSEAL_1"),
+            Some(Flaw::Overwrites | Flaw::SeesNoOther | Flaw::WaitsForNobody) | None => false,
+        }
+    }
+
+    fn is_hidden(&self, key: &Key) -> bool {
+        let is_order = key.as_str().contains("/journal/") || key.as_str().contains("/epochs/");
+        self.flaw == Some(Flaw::SeesNoOther)
+            && is_order
+            && *self.is_blind.lock()
+            && !self.own.lock().contains_key(key)
+    }
+}
+
+impl Bucket for Store {
+    fn put_if_absent(&self, key: &Key, bytes: &[u8]) -> Result<Put, Failure> {
+        if self.is_feigned(key, bytes) {
+            self.feigned.lock().insert(key.clone(), bytes.to_vec());
+            return Ok(Put::Created);
+        }
+        if self.flaw == Some(Flaw::Overwrites) {
+            self.inner.delete(key)?;
+        }
+        let put = self.inner.put_if_absent(key, bytes)?;
+        if put == Put::Created {
+            self.own.lock().insert(key.clone(), ());
+        }
+        Ok(put)
+    }
+
+    fn get(&self, key: &Key) -> Result<Option<Vec<u8>>, Failure> {
+        if self.is_hidden(key) {
+            return Ok(None);
+        }
+        match self.inner.get(key)? {
+            None => Ok(self.feigned.lock().get(key).cloned()),
+            found => Ok(found),
+        }
+    }
+
+    fn get_parts(&self, key: &Key, offset: u64, parts: &mut [IoSliceMut<'_>]) -> Result<(), Failure> {
+        self.inner.get_parts(key, offset, parts)
+    }
+
+    fn size(&self, key: &Key) -> Result<Option<u64>, Failure> {
+        Ok(self.get(key)?.map(|bytes| bytes.len() as u64))
+    }
+
+    fn list(&self, under: &str) -> Result<Vec<Key>, Failure> {
+        self.inner.list(under)
+    }
+
+    fn children(&self, under: &str) -> Result<Vec<String>, Failure> {
+        self.inner.children(under)
+    }
+
+    fn delete(&self, key: &Key) -> Result<(), Failure> {
+        self.inner.delete(key)
+    }
+
+    fn requests(&self) -> &Requests {
+        self.inner.requests()
+    }
+
+    fn disk(&self) -> Option<Arc<dyn Disk>> {
+        None
+    }
+
+    fn tier(&self) -> &'static str {
+        "bucket"
+    }
+
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+}
