@@ -96,10 +96,10 @@ struct Options {
     #[command(flatten)]
     places: Places,
     /// Measure this directory instead of a Tenure drive
-    #[arg(long, value_name = "DIR", hide = true)]
+    #[arg(long, value_name = "DIR")]
     side_a: Option<PathBuf>,
     /// Measure against this directory instead of a fair ext4
-    #[arg(long, value_name = "DIR", hide = true)]
+    #[arg(long, value_name = "DIR")]
     side_b: Option<PathBuf>,
     /// Measure against a second fair ext4 instead of a Tenure drive: what the bench itself cannot tell apart
     #[arg(long, hide = true, conflicts_with = "side_a")]

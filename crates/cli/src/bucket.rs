@@ -6,8 +6,10 @@ mod keys;
 use crate::clock::random;
 use crate::error::Told;
 use crate::home;
+use crate::output::quoted;
 use crate::place::Way;
 use anyhow::Result;
+use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -66,6 +68,22 @@ impl BucketArgs {
                 "--bucket names a folder, or s3://NAME, gs://NAME or az://CONTAINER, and behind it /PREFIX if need be",
             )),
         }
+    }
+
+    /// Returns the options, each behind a space, by which another command finds the same bucket.
+    pub(crate) fn options(&self) -> String {
+        let path = |path: &PathBuf| path.as_os_str().to_owned();
+        let text = |text: &String| OsString::from(text);
+        let all = [
+            ("bucket", self.bucket.as_ref().map(path)),
+            ("endpoint", self.endpoint.as_ref().map(text)),
+            ("region", self.region.as_ref().map(text)),
+            ("keys", self.keys.as_ref().map(path)),
+        ];
+        let named = all.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        named
+            .map(|(name, value)| format!(" --{name} {}", quoted(value)))
+            .collect()
     }
 
     fn config(&self, url: &str, way: &Way) -> Result<RemoteConfig> {

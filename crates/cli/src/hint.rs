@@ -2,6 +2,7 @@
 
 use crate::home;
 use crate::mounts;
+use crate::output::quoted;
 use std::error::Error;
 use tenure_model::Refusal;
 use tenure_mount::kernel::MountError;
@@ -66,7 +67,7 @@ fn held(by: &str) -> String {
     });
     let pid = pid.and_then(|digits| digits.parse().ok());
     match pid.and_then(mounts::of) {
-        Some(dir) => format!("tenure unmount {} frees it", dir.display()),
+        Some(dir) => format!("tenure unmount {} frees it", quoted(dir)),
         None => match pid {
             Some(pid) => {
                 format!("tenure unmount DIR frees it; or see what has it: ps -o pid,user,stat,args {pid}")
@@ -85,13 +86,13 @@ fn host_in(by: &str) -> Option<&str> {
 fn no_mount(error: &MountError) -> String {
     match error {
         MountError::NoFuse(_) => "modprobe fuse; ls -l /dev/fuse".to_owned(),
-        MountError::Missing(dir) => format!("mkdir -p {}", dir.display()),
-        MountError::NotDirectory(dir) => format!("ls -ld {}; choose an empty directory", dir.display()),
-        MountError::NotEmpty(dir) => format!("tenure mount ... {} --hide-contents mounts over them", dir.display()),
-        MountError::Busy(dir) | MountError::Stale(dir) => format!("tenure unmount {}", dir.display()),
-        MountError::NoAccess { dir, .. } => format!("ls -ld {}", dir.display()),
+        MountError::Missing(dir) => format!("mkdir -p {}", quoted(dir)),
+        MountError::NotDirectory(dir) => format!("ls -ld {}; choose an empty directory", quoted(dir)),
+        MountError::NotEmpty(dir) => format!("tenure mount ... {} --hide-contents mounts over them", quoted(dir)),
+        MountError::Busy(dir) | MountError::Stale(dir) => format!("tenure unmount {}", quoted(dir)),
+        MountError::NoAccess { dir, .. } => format!("ls -ld {}", quoted(dir)),
         MountError::NotPermitted(_) => "apt-get install fuse3".to_owned(),
-        MountError::Fusermount { dir, message } => by_fusermount(&dir.display().to_string(), message),
+        MountError::Fusermount { dir, message } => by_fusermount(&quoted(dir), message),
         MountError::Refused { .. } => {
             "ls -l /dev/fuse shows a character device 10, 229 where mounting works; else: mknod -m 666 /dev/fuse c 10 229"
                 .to_owned()

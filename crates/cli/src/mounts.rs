@@ -34,6 +34,15 @@ pub(crate) fn all() -> Result<Vec<PathBuf>> {
     Ok(text.split(|&byte| byte == b'\n').filter_map(of_a_drive).collect())
 }
 
+/// Returns what is mounted in `dir`, a path without symbolic links, by whomever; the latest first.
+pub(crate) fn inside(dir: &Path) -> Result<Vec<PathBuf>> {
+    let text = std::fs::read("/proc/self/mountinfo").context("cannot read the list of mounts")?;
+    let points = text.split(|&byte| byte == b'\n').filter_map(point).rev();
+    Ok(points
+        .filter(|point| point != dir && point.starts_with(dir))
+        .collect())
+}
+
 /// Returns a directory by its path without symbolic links, or as it is where there is none.
 pub(crate) fn resolved(dir: &Path) -> PathBuf {
     // An O_PATH file is opened without a word to the process behind the mount.
@@ -97,9 +106,13 @@ fn serves(pid: u32) -> Option<PathBuf> {
 
 fn of_a_drive(line: &[u8]) -> Option<PathBuf> {
     let mut fields = line.split(|&byte| byte == b' ');
-    let point = fields.nth(4)?;
-    let kind = fields.skip_while(|field| *field != b"-").nth(1)?;
-    (kind == b"fuse.tenure").then(|| unescape(point))
+    let kind = fields.by_ref().skip_while(|field| *field != b"-").nth(1)?;
+    (kind == b"fuse.tenure").then(|| point(line)).flatten()
+}
+
+/// Returns where a line of mountinfo says that something is mounted.
+fn point(line: &[u8]) -> Option<PathBuf> {
+    line.split(|&byte| byte == b' ').nth(4).map(unescape)
 }
 
 /// Undoes the octal escapes of a path in mountinfo.

@@ -7,6 +7,7 @@ use crate::error::Told;
 use anyhow::Result;
 use comfy_table::{Table, presets};
 use serde::Serialize;
+use std::ffi::OsStr;
 use std::fmt::{self, Display};
 use std::io::{ErrorKind, Write};
 use tracing_subscriber::EnvFilter;
@@ -35,6 +36,16 @@ pub(crate) fn raw(bytes: &[u8]) -> Result<()> {
             "df -h names the disks that are full; what the command does is done",
         )
     })
+}
+
+/// Returns a path or a word as a shell takes it, so that a command in a hint can be pasted.
+pub(crate) fn quoted(word: impl AsRef<OsStr>) -> String {
+    let word = word.as_ref().to_string_lossy();
+    let is_plain = |c: char| c.is_alphanumeric() || "-_./:@+,=%~".contains(c);
+    if !word.is_empty() && !word.starts_with('~') && word.chars().all(is_plain) {
+        return word.into_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 /// Says something on standard error, where anybody listens.
@@ -92,4 +103,24 @@ pub(crate) fn log_to_stderr() {
 /// Returns bytes in the unit that people read.
 pub(crate) fn bytes(count: u64) -> String {
     indicatif::BinaryBytes(count).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_that_a_shell_would_take_apart_is_quoted() {
+        for (word, shown) in [
+            ("/a/b-1.c", "/a/b-1.c"),
+            ("s3://bucket/prefix", "s3://bucket/prefix"),
+            ("", "''"),
+            ("a b", "'a b'"),
+            ("~ada", "'~ada'"),
+            ("it's", r"'it'\''s'"),
+            ("$(rm -rf x)\n", "'$(rm -rf x)\n'"),
+        ] {
+            assert_eq!(quoted(word), shown);
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! Where drives are: the options by which every command is told, and what they mean.
 
 use crate::bucket::{BucketArgs, Kept};
+use crate::output::quoted;
 use crate::servers::ServerArgs;
 use anyhow::Result;
 use std::path::PathBuf;
@@ -45,6 +46,14 @@ impl Place {
             Some(names) => PathBuf::from(names),
             None => self.kept()?.identity(),
         })
+    }
+
+    /// Returns the options, each behind a space, by which another command finds the same drives.
+    pub(crate) fn options(&self) -> String {
+        match self.server.named() {
+            Some(names) => format!(" --server {}", quoted(names)),
+            None => self.bucket.options(),
+        }
     }
 
     /// Returns the bucket that this process opens where no server is named.

@@ -306,7 +306,7 @@ pub(crate) fn create(
 }
 
 /// Returns the branch or checkpoint of a name, or refuses with those that there are.
-pub(crate) fn line(owner: &AnyOwner, drive: &DriveName, name: &str) -> Result<BranchInfo> {
+pub(crate) fn line(owner: &AnyOwner, place: &Place, drive: &DriveName, name: &str) -> Result<BranchInfo> {
     let lines = owner.branches()?;
     let known: Vec<_> = lines.iter().map(|line| line.name.clone()).take(8).collect();
     lines.into_iter().find(|line| line.name == name).ok_or_else(|| {
@@ -315,7 +315,10 @@ pub(crate) fn line(owner: &AnyOwner, drive: &DriveName, name: &str) -> Result<Br
                 "{drive} has no branch or checkpoint {name}; it has {}",
                 known.join(", ")
             ),
-            format!("tenure fork {drive} {name}"),
+            match known.iter().find(|known| *known == MAIN).or(known.first()) {
+                Some(other) => format!("tenure fork {drive}@{other} {name}{}", place.options()),
+                None => format!("tenure branch list {drive}{}", place.options()),
+            },
         )
     })
 }

@@ -77,7 +77,10 @@ impl ServerArgs {
 
     fn token(&self) -> Option<TokenSource> {
         match &self.token_file {
-            Some(path) => Some(TokenSource::File(path.clone())),
+            // The process may be in another directory when it is read again.
+            Some(path) => Some(TokenSource::File(
+                std::path::absolute(path).unwrap_or_else(|_| path.clone()),
+            )),
             None => std::env::var(TOKEN).ok().map(TokenSource::Word),
         }
     }

@@ -66,14 +66,19 @@ impl Inner {
                     .state
                     .grant(id)
                     .and_then(|grant| live.state.session(grant.session));
+                let (branch, message) = match line.kind {
+                    LineKind::Branch => (Some(id), String::new()),
+                    LineKind::Checkpoint { message } => (None, message),
+                };
                 BranchInfo {
-                    branch: (line.kind == LineKind::Branch).then_some(id),
+                    branch,
                     name: line.name,
                     from: line.from,
                     made: line.made,
                     inodes: totals.inodes,
                     bytes: totals.bytes,
                     holder: holder.map(|session| session.who),
+                    message,
                 }
             };
             let mut all: Vec<_> = live.state.lines().into_iter().map(info).collect();

@@ -158,6 +158,8 @@ pub struct BranchInfo {
     pub bytes: u64,
     /// Who holds it, in words.
     pub holder: Option<String>,
+    /// What a checkpoint is for, in the words of who made it; empty where nothing was said.
+    pub message: String,
 }
 
 /// How an owner is.

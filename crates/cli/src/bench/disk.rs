@@ -63,6 +63,10 @@ impl Scratch {
             }
         }
         let path = parent.join(format!("{PREFIX}{}", std::process::id()));
+        if path.exists() {
+            // Of a process that had this one's number.
+            sweep(&path);
+        }
         fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
         // Suites run as other users inside the mounts below.
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;

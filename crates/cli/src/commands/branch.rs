@@ -62,12 +62,13 @@ fn list(drive: &DriveName, place: &Place, json: bool) -> Result<()> {
                     "inodes": line.inodes,
                     "bytes": line.bytes,
                     "holder": line.holder,
+                    "message": line.message,
                 })
             })
             .collect();
         return output::json(&rows);
     }
-    let mut table = output::table(["NAME", "KIND", "FROM", "INODES", "BYTES", "HELD BY"]);
+    let mut table = output::table(["NAME", "KIND", "FROM", "INODES", "BYTES", "HELD BY", "FOR"]);
     for line in &lines {
         table.add_row([
             line.name.clone(),
@@ -81,6 +82,7 @@ fn list(drive: &DriveName, place: &Place, json: bool) -> Result<()> {
             line.inodes.to_string(),
             output::bytes(line.bytes),
             line.holder.clone().unwrap_or_default(),
+            line.message.clone(),
         ]);
     }
     output::rows(&table)

@@ -64,7 +64,8 @@ fn act(command: &Command) -> Result<()> {
         Command::Create { drive, place } => {
             Drives::made(place)?.create(drive)?;
             output::line(format_args!(
-                "made the drive {drive}; `tenure mount {drive} DIR` mounts it"
+                "made the drive {drive}; `tenure mount {drive} DIR{}` mounts it",
+                place.options()
             ))
         }
         Command::List { place, json } => list(place, *json),
@@ -114,7 +115,7 @@ fn delete(drive: &DriveName, yes: bool, place: &Place) -> Result<()> {
     if !yes {
         return Err(Told::refused(
             format!("deleting {drive} takes everything in it, for ever"),
-            format!("tenure drive delete {drive} --yes"),
+            format!("tenure drive delete {drive}{} --yes", place.options()),
         ));
     }
     Drives::of(place)?.delete(drive)?;

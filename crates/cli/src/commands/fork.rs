@@ -30,7 +30,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let from = args.from.at.as_deref().unwrap_or(reach::MAIN);
     let reached = reach::drive_for(&args.place, &args.from.drive, "fork")?;
-    let found = reach::line(&reached.owner(), &args.from.drive, from)?;
+    let found = reach::line(&reached.owner(), &args.place, &args.from.drive, from)?;
     let source = match found.branch {
         Some(branch) => Source::Branch(branch),
         None => Source::Checkpoint(CheckpointName::parse(from).map_err(|why| anyhow!(why))?),
@@ -43,7 +43,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }));
     }
     output::line(format_args!(
-        "{0}@{1} is a fork of {from}; `tenure mount {0}@{1} DIR` mounts it",
-        args.from.drive, args.name
+        "{0}@{1} is a fork of {from}; `tenure mount {0}@{1} DIR{2}` mounts it",
+        args.from.drive,
+        args.name,
+        args.place.options()
     ))
 }

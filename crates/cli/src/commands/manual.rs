@@ -1,7 +1,8 @@
 //! `tenure manual`: man pages, made from the help.
 
+use crate::error::Told;
 use crate::output;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap_mangen::Man;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -34,7 +35,13 @@ fn write(command: &clap::Command, folder: &Path) -> Result<()> {
         .filter(|command| !command.is_hide_set())
         .try_for_each(|command| write(command, folder))?;
     let path = folder.join(Man::new(command.clone()).get_filename());
-    std::fs::write(&path, page(command)?).with_context(|| format!("cannot write {}", path.display()))
+    let page = page(command)?;
+    std::fs::write(&path, page).map_err(|error| {
+        Told::failed(
+            format!("cannot write {}: {error}", path.display()),
+            format!("mkdir -p {}", output::quoted(folder)),
+        )
+    })
 }
 
 /// Returns a command's page; what stands behind its help becomes sections, examples as they were typed.

@@ -39,7 +39,7 @@ pub(crate) struct Args {
     what: Ref,
     /// An empty directory
     dir: PathBuf,
-    /// Make the drive, and its bucket, where there is none
+    /// Make the drive, its bucket and the directory, where there are none
     #[arg(long)]
     create: bool,
     /// Change nothing in the branch, and need nobody's leave. What is seen is the branch as it is now: should another mount

@@ -117,7 +117,10 @@ fn refused(dir: &Path, error: &std::io::Error) -> anyhow::Error {
     if error.raw_os_error() == Some(ENOTCONN) {
         return Told::refused(
             format!("the process that served {shown} has ended"),
-            format!("tenure unmount {shown}, then mount it again: everything that was synced is there"),
+            format!(
+                "tenure unmount {}, then mount it again: everything that was synced is there",
+                output::quoted(dir)
+            ),
         );
     }
     if error.kind() == ErrorKind::PermissionDenied
@@ -127,7 +130,10 @@ fn refused(dir: &Path, error: &std::io::Error) -> anyhow::Error {
             format!(
                 "{shown} is a mount of user {owner}: without --allow-other Linux lets nobody else in, not even root"
             ),
-            format!("as that user: sudo -u '#{owner}' tenure status {shown} (or sync, or unmount)"),
+            format!(
+                "as that user: sudo -u '#{owner}' tenure status {} (or sync, or unmount)",
+                output::quoted(dir)
+            ),
         );
     }
     match std::fs::metadata(dir) {

@@ -41,6 +41,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     // The kernel takes mounts away by their own paths only.
     let dir = &mounts::resolved(&args.dir);
+    refuse_mounts_inside(dir)?;
     let waiting = Waiting::for_mount(dir);
     let mounted = match Mounted::at(dir) {
         Ok(mounted) => mounted,
@@ -57,7 +58,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     let process = Pid::from_raw(status.pid as i32).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
     unmount_soon(dir, how).map_err(|error| {
-        let at = dir.display();
+        let at = output::quoted(dir);
         let hint = match &error {
             UnmountError::NotPermitted { .. } => {
                 format!("who mounted it, or root, may: sudo tenure unmount {at}")
@@ -89,6 +90,30 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         "unmounted {}: everything is durable ({} tier)",
         dir.display(),
         status.tier
+    ))
+}
+
+/// Refuses to take away a mount in which something else is mounted: that could not be reached any more, and would stay.
+fn refuse_mounts_inside(dir: &Path) -> Result<()> {
+    let Some(inside) = mounts::inside(dir)?.into_iter().next() else {
+        return Ok(());
+    };
+    let program = if mounts::all()?.contains(&inside) {
+        "tenure unmount"
+    } else {
+        "umount"
+    };
+    Err(Told::refused(
+        format!(
+            "cannot unmount {}: {} is mounted in it",
+            dir.display(),
+            inside.display()
+        ),
+        format!(
+            "{program} {}; then: tenure unmount {}",
+            output::quoted(&inside),
+            output::quoted(dir)
+        ),
     ))
 }
 

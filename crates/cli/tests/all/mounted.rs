@@ -82,7 +82,8 @@ fn forks_are_apart_and_outlive_the_owner_of_the_drive() {
     fs::write(main.join("file"), "before").expect("there is room");
     sync(&main);
     let ino = fs::metadata(main.join("file")).expect("it is there").ino();
-    home.done(&["checkpoint", "work", "point"]);
+    home.done(&["checkpoint", "work", "point", "-m", "it works"]);
+    assert!(home.done(&["branch", "list", "work"]).contains("it works"));
     home.done(&["fork", "work", "attempt"]);
     fs::write(main.join("file"), "after").expect("there is room");
     let attempt = home.mount("work@attempt", "attempt", &[]);
@@ -210,11 +211,20 @@ fn a_sync_of_what_is_only_read_returns() {
 
 /// A mount that fails is told apart from one that is usable, whatever its directory is called.
 #[test]
+fn who_makes_a_drive_need_not_make_the_directory() {
+    let Some(home) = Home::new() else { return };
+    let dir = home.folder.path().join("a/new one");
+    home.done(&["mount", "work", text(&dir), "--create"]);
+    fs::write(dir.join("file"), "there").expect("it is mounted");
+    home.done(&["unmount", text(&dir)]);
+}
+
+#[test]
 fn a_directory_that_is_missing_is_refused_whatever_its_name() {
     let home = Home::unmounted();
     for name in ["ready", "a\nready", "mounted"] {
         let dir = home.folder.path().join(name);
-        let refused = home.refused(&["mount", "work", text(&dir), "--create"]);
+        let refused = home.refused(&["mount", "work", text(&dir)]);
         assert!(refused.contains("does not exist"), "{refused}");
     }
 }

@@ -212,3 +212,73 @@ fn a_mount_whose_lock_was_removed_says_of_nothing_that_it_is_durable() {
     home.done(&["unmount", text(&dir)]);
     assert!(home.done(&["check", "work", "--deep"]).contains("whole"));
 }
+
+/// What is mounted in a mount would stay behind where nobody can reach it: whoever unmounts is told what that is.
+#[test]
+fn a_mount_with_another_in_it_is_not_taken_away() {
+    let Some(home) = Home::new() else { return };
+    let outer = home.mount("work", "m", &["--create"]);
+    let inner = outer.join("a sub");
+    home.done(&["mount", "other", text(&inner), "--create"]);
+    for arguments in [&["unmount"][..], &["unmount", "--detach"]] {
+        let said = home.refused(&[arguments, &[text(&outer)]].concat());
+        let hint = format!(
+            "hint: tenure unmount '{}'; then: tenure unmount {}",
+            text(&inner),
+            text(&outer)
+        );
+        assert!(said.contains(&hint), "{said}");
+    }
+    home.done(&["unmount", text(&inner)]);
+    home.done(&["unmount", text(&outer)]);
+}
+
+/// A mount that was made from inside another one does not keep that from being unmounted.
+#[test]
+fn the_process_of_a_mount_stays_in_no_directory() {
+    let Some(home) = Home::new() else { return };
+    let first = home.mount("work", "m", &["--create"]);
+    let second = home.folder.path().join("second");
+    fs::create_dir(&second).expect("there is room");
+    let mounted = home
+        .command(&["mount", "other", "../second", "--create"])
+        .current_dir(&first)
+        .output()
+        .expect("the program starts");
+    assert!(
+        mounted.status.success(),
+        "{}",
+        String::from_utf8_lossy(&mounted.stderr)
+    );
+    home.done(&["unmount", text(&first)]);
+    fs::write(second.join("file"), b"kept").expect("it is mounted");
+    home.done(&["unmount", text(&second)]);
+}
+
+/// A hint can be pasted: it means the bucket that was named, and not the default one.
+#[test]
+fn a_hint_names_the_place_that_was_meant() {
+    let home = Home::unmounted();
+    let bucket = home.folder.path().join("a bucket");
+    let dir = home.folder.path().join("m");
+    fs::create_dir(&dir).expect("there is room");
+    let place = format!("--bucket '{}'", text(&bucket));
+    home.done(&["drive", "create", "work", "--bucket", text(&bucket)]);
+    for (arguments, hint) in [
+        (
+            &["drive", "delete", "work"][..],
+            format!("hint: tenure drive delete work {place} --yes"),
+        ),
+        (
+            &["fork", "work@none", "new"],
+            format!("hint: tenure fork work@main none {place}"),
+        ),
+        (
+            &["mount", "other", text(&dir)],
+            format!("hint: tenure mount other {} {place} --create", text(&dir)),
+        ),
+    ] {
+        let said = home.refused(&[arguments, &["--bucket", text(&bucket)]].concat());
+        assert!(said.contains(&hint), "{said}");
+    }
+}

@@ -177,6 +177,7 @@ impl Codec for BranchInfo {
         put_varint(out, self.inodes);
         put_varint(out, self.bytes);
         put_optional_text(out, self.holder.as_deref());
+        put_text(out, &self.message);
     }
 
     fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -188,6 +189,7 @@ impl Codec for BranchInfo {
             inodes: input.varint()?,
             bytes: input.varint()?,
             holder: optional_text(input)?,
+            message: input.text()?.to_owned(),
         })
     }
 }

@@ -238,6 +238,7 @@ pub(crate) fn branch_info() -> BranchInfo {
         inodes: 12,
         bytes: 3456,
         holder: Some("ada on loom".into()),
+        message: "before the upgrade".into(),
     }
 }
 

@@ -19,6 +19,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
         let notices = ready.notices.iter();
         let notices: String = notices.map(|notice| format!("{NOTE}{notice}\n")).collect();
         output::note(&notices);
+        // Who wants to unmount the file system that this process was started in is not to wait for it.
+        std::env::set_current_dir("/").context("cannot leave the directory that the mount was made from")?;
         say(&format!("{notices}mounted {}\n{READY}\n", ready.mounted))
     });
     match ended {

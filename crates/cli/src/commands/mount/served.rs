@@ -7,6 +7,7 @@ use crate::commands::status::{Status, Unsynced, escaped};
 use crate::drives::Drives;
 use crate::error::Told;
 use crate::mounts;
+use crate::output::quoted;
 use crate::pins;
 use crate::reach::{self, MAIN, Reached};
 use anyhow::{Context, Result};
@@ -49,24 +50,28 @@ pub(super) struct Ready {
 /// Mounts, calls `ready` once it is usable, and returns when the mount is gone and everything is durable.
 pub(super) fn serve(args: &Args, ready: impl FnOnce(&Ready) -> Result<()>) -> Result<()> {
     let dir = std::path::absolute(&args.dir)?;
-    vet(&dir, args.hide_contents)?;
+    vet(&dir, args)?;
     let reached = reach_drive(args, &dir)?;
     let served = mount_and_wait(args, &dir, &reached, ready);
     served.and(reached.close())
 }
 
 /// Refuses a directory that nothing can be mounted on before anything is opened, made or held for it.
-fn vet(dir: &Path, hide_contents: bool) -> Result<()> {
+fn vet(dir: &Path, args: &Args) -> Result<()> {
     let at = mounts::resolved(dir);
     if mounts::all()?.contains(&at) {
         // Whether it is alive is known when it is mounted on.
         return Ok(());
     }
     match std::fs::metadata(&at) {
+        Err(error) if error.kind() == ErrorKind::NotFound && args.create => {
+            std::fs::create_dir_all(&at).with_context(|| format!("cannot make {}", at.display()))
+        }
         Err(error) if error.kind() == ErrorKind::NotFound => Err(MountError::Missing(at).into()),
         Ok(what) if !what.is_dir() => Err(MountError::NotDirectory(at).into()),
         Ok(_)
-            if !hide_contents && std::fs::read_dir(&at).is_ok_and(|mut entries| entries.next().is_some()) =>
+            if !args.hide_contents
+                && std::fs::read_dir(&at).is_ok_and(|mut entries| entries.next().is_some()) =>
         {
             Err(MountError::NotEmpty(at).into())
         }
@@ -98,7 +103,12 @@ fn not_reached(args: &Args, error: anyhow::Error) -> anyhow::Error {
     match known {
         Ok(known) if !known.contains(&args.what.drive) => Told::refused(
             error.to_string(),
-            format!("tenure mount {} {} --create", args.what.drive, args.dir.display()),
+            format!(
+                "tenure mount {} {}{} --create",
+                args.what.drive,
+                quoted(&args.dir),
+                args.place.options()
+            ),
         ),
         Ok(_) | Err(_) => error,
     }
@@ -115,7 +125,7 @@ fn mount_and_wait(
     let news = pins::news();
     let mut opened = owner.open(&reach::who(purpose(dir), reached.is_here()))?;
     let name = args.what.at.as_deref().unwrap_or(MAIN);
-    let line = reach::line(&owner, &args.what.drive, name)?;
+    let line = reach::line(&owner, &args.place, &args.what.drive, name)?;
     let read_only = args.read_only || line.branch.is_none();
     let access = if read_only {
         Access::Read
