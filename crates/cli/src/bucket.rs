@@ -233,7 +233,7 @@ fn no_service(config: &RemoteConfig, error: &OpenError) -> anyhow::Error {
     } else if why.contains("in the clear") {
         "--endpoint https://...; or --unencrypted, where something else encrypts the way there".to_owned()
     } else if why.contains("cannot hold drives") {
-        "SeaweedFS, MinIO, Ceph and the large vendors' services keep conditional puts".to_owned()
+        "SeaweedFS and the large vendors' services keep conditional puts".to_owned()
     } else if why.contains("check the keys")
         || why.contains("the keys have ended")
         || why.contains("let these keys")

@@ -9,7 +9,8 @@ use anyhow::{Result, anyhow};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
-use tenure_model::DriveName;
+use tenure_model::{DriveName, Refusal};
+use tenure_server::Drive;
 use tenure_store::Bucket;
 use tenure_wire::{Connection, Greeting, Patience};
 
@@ -27,12 +28,22 @@ pub(crate) enum Asked {
     Create { drive: String, uid: u32, gid: u32 },
     /// To delete one.
     Delete { drive: String },
+    /// Whether it owns one, at an epoch or a later one.
+    Owns { drive: String, epoch: u64 },
+}
+
+/// Returns what is asked with a word and its arguments.
+pub(crate) fn asked(verb: &str, arguments: &[u8]) -> Result<Asked, Refusal> {
+    let asked = (verb == VERB)
+        .then(|| serde_json::from_slice(arguments).ok())
+        .flatten();
+    asked.ok_or_else(|| Refusal::Because(format!("this process does not know what `{verb}` asks for")))
 }
 
 /// Where drives are kept.
 pub(crate) enum Drives {
     /// In a bucket that this process opens.
-    Bucket(Arc<dyn Bucket>),
+    Bucket(Arc<dyn Bucket>, Box<Place>),
     /// At a server.
     Server(Connection),
 }
@@ -43,7 +54,7 @@ impl Drives {
         if place.server.is_named() {
             return Self::at(place);
         }
-        Ok(Drives::Bucket(place.kept()?.open()?))
+        Ok(Drives::Bucket(place.kept()?.open()?, Box::new(place.clone())))
     }
 
     /// Returns those of a place; a bucket that is not there is made.
@@ -51,7 +62,7 @@ impl Drives {
         if place.server.is_named() {
             return Self::at(place);
         }
-        Ok(Drives::Bucket(place.kept()?.create()?))
+        Ok(Drives::Bucket(place.kept()?.create()?, Box::new(place.clone())))
     }
 
     fn at(place: &Place) -> Result<Self> {
@@ -68,7 +79,7 @@ impl Drives {
     /// Returns their names.
     pub(crate) fn list(&self) -> Result<Vec<DriveName>> {
         match self {
-            Drives::Bucket(bucket) => Ok(tenure_server::list(bucket.as_ref())?),
+            Drives::Bucket(bucket, _) => Ok(tenure_server::list(bucket.as_ref())?),
             Drives::Server(connection) => {
                 let names: Vec<String> = serde_json::from_slice(&ask(connection, &Asked::List)?)?;
                 names
@@ -83,8 +94,9 @@ impl Drives {
     pub(crate) fn create(&self, name: &DriveName) -> Result<()> {
         let (uid, gid) = reach::user();
         match self {
-            Drives::Bucket(bucket) => {
-                let drive = reach::create(Arc::clone(bucket), name, (uid, gid), reach::options(None))?;
+            Drives::Bucket(bucket, _) => {
+                let beginning = reach::beginning((uid, gid));
+                let drive = Drive::create(Arc::clone(bucket), name, &beginning, reach::options(None))?;
                 Ok(drive.close()?)
             }
             Drives::Server(connection) => {
@@ -97,7 +109,10 @@ impl Drives {
     /// Deletes a drive that nobody uses.
     pub(crate) fn delete(&self, name: &DriveName) -> Result<()> {
         match self {
-            Drives::Bucket(bucket) => Ok(tenure_server::delete(bucket.as_ref(), name, &deleter())?),
+            Drives::Bucket(bucket, place) => {
+                reach::refuse_owned(place, bucket, name)?;
+                Ok(tenure_server::delete(bucket.as_ref(), name, &deleter())?)
+            }
             Drives::Server(connection) => {
                 let drive = name.to_string();
                 ask(connection, &Asked::Delete { drive }).map(drop)

@@ -13,6 +13,7 @@ mod hint;
 mod home;
 mod identity;
 mod mounts;
+mod neighbours;
 mod output;
 mod pins;
 mod place;

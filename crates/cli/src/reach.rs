@@ -1,9 +1,11 @@
 //! How a command gets at a drive: it opens it itself, or asks the process that owns it.
 
 use crate::clock::{MachineClock, random};
+use crate::drives::{self, Asked};
 use crate::error::Told;
 use crate::home;
 use crate::mounts;
+use crate::neighbours::Neighbours;
 use crate::pins;
 use crate::place::Place;
 use crate::waiting::Waiting;
@@ -13,8 +15,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::Branch;
-use tenure_model::{BranchName, DriveName, Refusal};
-use tenure_server::{Beginning, Drive, Options};
+use tenure_model::{BranchName, DriveName, Epoch, Refusal};
+use tenure_server::{Beginning, Drive, Options, Peers};
 use tenure_store::Bucket;
 use tenure_wire::{
     BranchInfo, Connection, Dial, Door, Greeting, Host, Limits, Owner, Patience, ServerAddress, Service,
@@ -70,8 +72,18 @@ impl Host<Branch> for OneDrive {
         Err(Refusal::Because(format!("this process serves {} and not {name}", self.0.name())).into())
     }
 
-    fn control(&self, verb: &str, _: &[u8]) -> Result<Vec<u8>, tenure_wire::Error> {
-        Err(Refusal::Because(format!("this process knows no `{verb}`")).into())
+    fn control(&self, verb: &str, arguments: &[u8]) -> Result<Vec<u8>, tenure_wire::Error> {
+        match drives::asked(verb, arguments)? {
+            Asked::Owns { drive, epoch } => {
+                let owns =
+                    drive == self.0.name().as_str() && self.0.is_open() && self.0.epoch() >= Epoch(epoch);
+                Ok(serde_json::to_vec(&owns).expect("a flag is JSON"))
+            }
+            Asked::List | Asked::Create { .. } | Asked::Delete { .. } => {
+                let name = self.0.name();
+                Err(Refusal::Because(format!("this process serves the drive {name} and no others")).into())
+            }
+        }
     }
 }
 
@@ -150,6 +162,11 @@ pub(crate) fn drive(place: &Place, name: &DriveName, who: Who) -> Result<Reached
     let socket = socket(place, name)?;
     let mut last = None;
     for _ in 0..TRIES {
+        if bucket.disk().is_none()
+            && let Some(reached) = answering(place, &bucket, name, &who)?
+        {
+            return Ok(reached);
+        }
         match host(&bucket, name, &socket) {
             Ok(hosting) => return Ok(Reached::Here(hosting)),
             Err(error @ tenure_wire::Error::Refused(Refusal::Held { .. })) => last = Some(error),
@@ -164,6 +181,45 @@ pub(crate) fn drive(place: &Place, name: &DriveName, who: Who) -> Result<Reached
         std::thread::sleep(REST);
     }
     Err(last.expect("each try that goes on was refused").into())
+}
+
+/// Reaches the owner of a drive in a bucket where no lock keeps others away, if it answers: whoever opens the drive there
+/// deposes its owner. A server on the network is left to those who name it.
+fn answering(
+    place: &Place,
+    bucket: &Arc<dyn Bucket>,
+    name: &DriveName,
+    who: &Who,
+) -> Result<Option<Reached>, tenure_wire::Error> {
+    let Some(holder) = tenure_server::holder(bucket.as_ref(), name)? else {
+        return Ok(None);
+    };
+    match &holder.address {
+        Some(ServerAddress::Unix(at)) if holder.host == home::host() => {
+            Ok(connect(bucket, name, at, who.clone()).ok())
+        }
+        Some(address @ (ServerAddress::Tls(_) | ServerAddress::Plain(_))) => {
+            let neighbours = Neighbours::new(place.way.clone(), place.server.token());
+            if neighbours.owns(address, name, Epoch(0)) {
+                let by = holder.to_string();
+                return Err(Refusal::Held { by }.into());
+            }
+            Ok(None)
+        }
+        // Of another machine nobody can be asked: its claim may be all that is left of it.
+        Some(ServerAddress::Unix(_)) | None => Ok(None),
+    }
+}
+
+/// Refuses a drive whose owner answers, where no lock does.
+pub(crate) fn refuse_owned(place: &Place, bucket: &Arc<dyn Bucket>, name: &DriveName) -> Result<()> {
+    let is_locked = bucket.disk().is_some();
+    if is_locked || answering(place, bucket, name, &who("tenure drive".to_owned(), false))?.is_none() {
+        return Ok(());
+    }
+    let by = tenure_server::holder(bucket.as_ref(), name)?;
+    let by = by.map_or_else(|| "another process".to_owned(), |holder| holder.to_string());
+    Err(Refusal::Held { by }.into())
 }
 
 fn host(bucket: &Arc<dyn Bucket>, name: &DriveName, socket: &Path) -> Result<Hosting, tenure_wire::Error> {
@@ -289,20 +345,14 @@ pub(crate) fn user() -> (u32, u32) {
     )
 }
 
-/// Makes a drive; its first branch is `main`, its root belongs to whom it is made for.
-pub(crate) fn create(
-    bucket: Arc<dyn Bucket>,
-    name: &DriveName,
-    (uid, gid): (u32, u32),
-    options: Options,
-) -> Result<Arc<Drive>, tenure_wire::Error> {
-    let beginning = Beginning {
+/// Returns what a new drive begins with: a branch `main` whose root belongs to a user and a group.
+pub(crate) fn beginning((uid, gid): (u32, u32)) -> Beginning {
+    Beginning {
         hash_key: random(),
         branch: BranchName::parse(MAIN).expect("a literal name"),
         uid,
         gid,
-    };
-    Drive::create(bucket, name, &beginning, options)
+    }
 }
 
 /// Returns the branch or checkpoint of a name, or refuses with those that there are.

@@ -3,6 +3,7 @@
 use crate::error::Told;
 use crate::pins::Known;
 use crate::place::Way;
+use crate::tokens::Tokens;
 use crate::{hint, secret};
 use anyhow::Result;
 use std::path::{Path, PathBuf};
@@ -52,30 +53,11 @@ impl ServerArgs {
 
     /// Returns how the servers are dialled to speak about a drive, or about none.
     pub(crate) fn dial(&self, way: &Way, drive: Option<DriveName>) -> Result<Dial> {
-        let trust = match way.authorities()? {
-            Some(pem) => Trust::signed_by(&pem)?,
-            None => Trust::Pinned(Arc::new(Known::of_this_user()?)),
-        };
-        let mut servers = Servers::new(self.server.clone(), drive, trust);
-        if way.unencrypted {
-            servers = servers.with_unencrypted(Unencrypted::Anywhere);
-        }
-        let is_far = |address: &ServerAddress| !matches!(address, ServerAddress::Unix(_));
-        if let Some(source) = self.token()
-            && self.server.iter().any(is_far)
-        {
-            // What is wrong with it now is said with what helps.
-            source.read()?;
-            servers = servers.with_token(move || {
-                source
-                    .read()
-                    .map_err(|error| Refusal::Because(format!("{error:#}")).into())
-            });
-        }
-        Ok(Arc::new(servers))
+        dial(self.server.clone(), way, self.token(), drive)
     }
 
-    fn token(&self) -> Option<TokenSource> {
+    /// Returns what is shown to servers on the network, if anything.
+    pub(crate) fn token(&self) -> Option<TokenSource> {
         match &self.token_file {
             // The process may be in another directory when it is read again.
             Some(path) => Some(TokenSource::File(
@@ -120,16 +102,62 @@ impl ServerArgs {
     }
 }
 
+/// Returns how servers are dialled to speak about a drive, or about none.
+pub(crate) fn dial(
+    addresses: Vec<ServerAddress>,
+    way: &Way,
+    token: Option<TokenSource>,
+    drive: Option<DriveName>,
+) -> Result<Dial> {
+    let trust = match way.authorities()? {
+        Some(pem) => Trust::signed_by(&pem)?,
+        None => Trust::Pinned(Arc::new(Known::of_this_user()?)),
+    };
+    let is_far = addresses
+        .iter()
+        .any(|address| !matches!(address, ServerAddress::Unix(_)));
+    let mut servers = Servers::new(addresses, drive, trust);
+    if way.unencrypted {
+        servers = servers.with_unencrypted(Unencrypted::Anywhere);
+    }
+    if let Some(source) = token.filter(|_| is_far) {
+        // What is wrong with it now is said with what helps.
+        source.read()?;
+        servers = servers.with_token(move || {
+            source
+                .read()
+                .map_err(|error| Refusal::Because(format!("{error:#}")).into())
+        });
+    }
+    Ok(Arc::new(servers))
+}
+
+/// Tells whether a refusal is that of a server of drives.
+pub(crate) fn is_of_a_server(refusal: &Refusal) -> bool {
+    refusal.to_string().contains(" refuses: ")
+}
+
 /// Where a token comes from.
-enum TokenSource {
+#[derive(Clone)]
+pub(crate) enum TokenSource {
+    /// A file that may be written anew.
     File(PathBuf),
+    /// The environment.
     Word(String),
+    /// A server's own tokens.
+    Tokens(Arc<Tokens>),
 }
 
 impl TokenSource {
     fn read(&self) -> Result<Token> {
         match self {
             TokenSource::File(path) => of_file(path),
+            TokenSource::Tokens(tokens) => tokens.of_a_server().ok_or_else(|| {
+                Told::refused(
+                    "no token opens every drive, so servers cannot ask each other",
+                    "tenure token new servers --add-to FILE, the same file for each",
+                )
+            }),
             TokenSource::Word(word) => Token::parse(word.trim()).map_err(|refusal| {
                 Told::refused(
                     format!("{TOKEN} holds no token: {refusal}"),

@@ -5,7 +5,7 @@
 
 use crate::admin;
 use crate::drive::{Drive, Options};
-use crate::holder::Holder;
+use crate::holder::{Holder, claimant};
 use crate::open::Beginning;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -190,15 +190,7 @@ impl Drives {
 
     /// Returns where the owner of an epoch answers, if it does and is another process.
     fn owner_elsewhere(&self, name: &DriveName, newest: Epoch) -> Result<Option<ServerAddress>, Error> {
-        if newest == Epoch(0) {
-            return Ok(None);
-        }
-        let claim = match epoch::read(self.bucket.as_ref(), name, newest) {
-            // One that is damaged says nothing of its owner.
-            Err(Failure::Corrupt(_)) => None,
-            claim => claim?,
-        };
-        let holder = claim.and_then(|claim| Holder::parse(&claim.who));
+        let holder = claimant(self.bucket.as_ref(), name, newest)?;
         let address = holder
             .and_then(|holder| holder.address)
             .filter(|address| self.options.address.as_ref() != Some(address));

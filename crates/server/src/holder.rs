@@ -4,7 +4,8 @@
 
 use crate::drive::Options;
 use std::fmt;
-use tenure_model::DriveName;
+use tenure_journal::epoch;
+use tenure_model::{DriveName, Epoch, Failure};
 use tenure_store::{Bucket, Key};
 use tenure_wire::{Error, ServerAddress};
 
@@ -58,8 +59,27 @@ impl Holder {
 
 /// Returns who owns a drive, or did last; ask there whether it still does.
 pub fn holder(bucket: &dyn Bucket, drive: &DriveName) -> Result<Option<Holder>, Error> {
+    if bucket.disk().is_none() {
+        return Ok(claimant(bucket, drive, epoch::newest(bucket, drive)?)?);
+    }
     let text = bucket.get(&Key::in_drive(drive, &["lock"]))?;
     Ok(text.and_then(|text| Holder::parse(&String::from_utf8_lossy(&text))))
+}
+
+/// Returns who has claimed an epoch, if its claim is there and says so.
+pub(crate) fn claimant(
+    bucket: &dyn Bucket,
+    drive: &DriveName,
+    epoch: Epoch,
+) -> Result<Option<Holder>, Failure> {
+    if epoch == Epoch(0) {
+        return Ok(None);
+    }
+    match epoch::read(bucket, drive, epoch) {
+        // One that is damaged says nothing of its owner.
+        Err(Failure::Corrupt(_)) => Ok(None),
+        claim => Ok(claim?.and_then(|claim| Holder::parse(&claim.who))),
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,9 @@ mod host;
 
 use crate::bucket::BucketArgs;
 use crate::error::Told;
+use crate::neighbours::Neighbours;
 use crate::place::Way;
+use crate::servers::TokenSource;
 use crate::tokens::Tokens;
 use crate::{home, identity, output, servers};
 use anyhow::{Context, Result};
@@ -23,6 +25,9 @@ use tenure_wire::{Door, Error, Host, HostPort, Limits, ServerAddress, Service, s
 
 /// How often the file of tokens is looked at.
 const LOOK_REST: Duration = Duration::from_secs(1);
+
+/// How often drives that nobody uses are closed, in such looks: commands that follow each other find theirs open.
+const LOOKS_PER_CLOSING: u32 = 15;
 
 /// Own drives for mounts and commands of this machine and of others, until it is ended
 #[derive(Debug, clap::Args)]
@@ -80,7 +85,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let (hear, heard) = channel();
     listen_for_signals(hear)?;
     let serving = args.listen(tokens)?;
-    let drives = Arc::new(Served::new(bucket, args.place(&serving.addresses)));
+    let token = serving.tokens.clone().map(TokenSource::Tokens);
+    let peers = Arc::new(Neighbours::new(args.way.clone(), token));
+    let drives = Arc::new(Served::new(bucket, args.place(&serving.addresses), peers));
     let host = Arc::clone(&drives) as Arc<dyn Host<Branch>>;
     let service = serve::<Branch>(serving.doors, host, Limits::default())?;
     say(
@@ -89,6 +96,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         &serving.addresses,
         serving.identity.as_ref(),
     )?;
+    let mut looks: u32 = 0;
     loop {
         match heard.recv_timeout(LOOK_REST) {
             Ok(Heard::ReadAgain) => {
@@ -99,6 +107,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             Err(RecvTimeoutError::Timeout) => {
                 let tokens = serving.tokens.as_deref();
                 read_tokens_again(tokens.filter(|tokens| tokens.has_changed()), &service);
+                looks = looks.wrapping_add(1);
+                if looks.is_multiple_of(LOOKS_PER_CLOSING) {
+                    drives.close_unused();
+                }
             }
         }
     }

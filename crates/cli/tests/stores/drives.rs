@@ -58,13 +58,18 @@ fn a_drive_on_s3_outlives_its_servers_its_mounts_and_their_machines() {
     home.done(&[&["drive", "create", "work"][..], &bucket.named()].concat());
     let first = home.serve_at("127.0.0.1:0", &bucket.named());
     let second = home.serve_at("127.0.0.1:0", &bucket.named());
-    let both = format!("{},{}", first.address, second.address);
-    let there = ["--server", both.as_str(), "--token-file", text(&token)];
+    let at_first = ["--server", &first.address, "--token-file", text(&token)];
+    home.done(&[&["drive", "show", "work"][..], &at_first].concat());
+    let there = ["--server", &second.address, "--token-file", text(&token)];
     let dir = home.mount("work", "m", &there);
     assert_eq!(home.status(&dir)["tier"], "bucket");
     let owner = |dir: &Path| home.status(dir)["owner_pid"].as_i64().unwrap_or_default();
     let pid = |process: rustix::process::Pid| i64::from(process.as_raw_nonzero().get());
-    assert_eq!(owner(&dir), pid(first.process()));
+    assert_eq!(
+        owner(&dir),
+        pid(first.process()),
+        "the second has asked it, and sent the mount there"
+    );
     save(&dir, "before", "synced at the first");
     fs::write(dir.join("big"), vec![7; 12 << 20]).unwrap();
     sync(&dir.join("big"));
@@ -73,6 +78,13 @@ fn a_drive_on_s3_outlives_its_servers_its_mounts_and_their_machines() {
     until("the second owns it", || owner(&dir) == pid(second.process()));
     let check = [&["check", "work", "--deep"][..], &there].concat();
     assert!(home.done(&check).contains("whole"));
+    for arguments in [&["check", "work"][..], &["drive", "delete", "work", "--yes"]] {
+        let told = home.refused(&[arguments, &bucket.named()].concat());
+        assert!(
+            told.contains(&second.address),
+            "a server that answers is not deposed: {told}"
+        );
+    }
     kill_process(home.process(&dir), Signal::KILL).unwrap();
     home.take_away(&dir);
     second.kill();
