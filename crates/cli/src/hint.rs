@@ -40,6 +40,10 @@ pub(crate) fn against_closed_door(why: &str) -> Option<String> {
         )
     } else if why.contains("is no server of drives") {
         told("tenure serve prints where it listens: is it this address?")
+    } else if why.contains("there is no drive") {
+        told(
+            "tenure drive list shows those that there are; tenure drive create NAME, or mount --create, makes one",
+        )
     } else if why.contains("use the same release") {
         told("tenure --version, here and there")
     } else {
