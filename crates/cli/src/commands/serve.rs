@@ -84,18 +84,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let bucket = args.bucket.kept(&args.way)?.open_proved()?;
     let (hear, heard) = channel();
     listen_for_signals(hear)?;
-    let serving = args.listen(tokens)?;
+    let mut serving = args.listen(tokens)?;
     let token = serving.tokens.clone().map(TokenSource::Tokens);
     let peers = Arc::new(Neighbours::new(args.way.clone(), token));
-    let drives = Arc::new(Served::new(bucket, args.place(&serving.addresses), peers));
+    let place = args.place(&serving.addresses);
+    let drives = Arc::new(Served::new(bucket, place.clone(), peers));
     let host = Arc::clone(&drives) as Arc<dyn Host<Branch>>;
-    let service = serve::<Branch>(serving.doors, host, Limits::default())?;
-    say(
-        args.json,
-        &drives.describe(),
-        &serving.addresses,
-        serving.identity.as_ref(),
-    )?;
+    let doors = std::mem::take(&mut serving.doors);
+    let service = serve::<Branch>(doors, host, Limits::default())?;
+    args.say(&drives.describe(), &serving, &place)?;
     let mut looks: u32 = 0;
     loop {
         match heard.recv_timeout(LOOK_REST) {
@@ -150,30 +147,6 @@ fn read_tokens_again(tokens: Option<&Tokens>, service: &Service) {
             "{}note: the tokens from before still count",
             crate::error::text(&error)
         )),
-    }
-}
-
-/// Says where it is served, and how it is known.
-fn say(json: bool, what: &str, addresses: &[ServerAddress], identity: Option<&Identity>) -> Result<()> {
-    let all: Vec<_> = addresses.iter().map(ToString::to_string).collect();
-    let fingerprint = identity
-        .map(Identity::fingerprint)
-        .map(|fingerprint| fingerprint.to_string());
-    if json {
-        return output::json(
-            &serde_json::json!({ "bucket": what, "addresses": all, "fingerprint": fingerprint }),
-        );
-    }
-    output::line(format_args!("serving the drives of {what} at {}", all.join(", ")))?;
-    let far = addresses
-        .iter()
-        .find(|address| matches!(address, ServerAddress::Tls(_)));
-    match (fingerprint, far) {
-        (Some(fingerprint), Some(server)) => output::line(format_args!(
-            "its certificate is {fingerprint}; clients expect it from their first visit on, or from: tenure trust {server} \
-             {fingerprint}"
-        )),
-        _ => Ok(()),
     }
 }
 
@@ -294,6 +267,28 @@ impl Args {
         let port = listener.address()?.port();
         let host = at.host.clone();
         Ok((Door::Web(listener), HostPort { host, port }))
+    }
+
+    /// Says where it is served, and how it is known.
+    fn say(&self, what: &str, serving: &Serving, place: &ServerAddress) -> Result<()> {
+        let all: Vec<_> = serving.addresses.iter().map(ToString::to_string).collect();
+        let fingerprint = serving
+            .identity
+            .as_ref()
+            .map(|identity| identity.fingerprint().to_string());
+        if self.json {
+            return output::json(
+                &serde_json::json!({ "bucket": what, "addresses": all, "fingerprint": fingerprint }),
+            );
+        }
+        output::line(format_args!("serving the drives of {what} at {}", all.join(", ")))?;
+        match fingerprint {
+            Some(fingerprint) => output::line(format_args!(
+                "its certificate is {fingerprint}; clients expect it from their first visit on, or from: tenure trust {place} \
+                 {fingerprint}"
+            )),
+            None => Ok(()),
+        }
     }
 
     /// Returns where this server is, for those who find its name in the bucket.

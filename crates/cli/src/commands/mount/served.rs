@@ -136,7 +136,6 @@ fn mount_and_wait(
         lag_max: args.lag_max(),
         ..Default::default()
     };
-    opened.notices.extend(news);
     let witness: Arc<dyn Witness> = if read_only {
         Arc::new(())
     } else {
@@ -157,7 +156,7 @@ fn mount_and_wait(
     listen_for_signals(end)?;
     ready(&Ready {
         mounted: format!("{}@{name} at {}", args.what.drive, dir.display()),
-        notices: opened.notices,
+        notices: opened.notices.into_iter().chain(news).collect(),
     })?;
     let reason = ended.recv().expect("the mount holds a sender");
     finish(mount, &branch, &reason)
