@@ -26,8 +26,8 @@ use tenure_wire::{Door, Error, Host, HostPort, Limits, ServerAddress, Service, s
 /// How often the file of tokens is looked at.
 const LOOK_REST: Duration = Duration::from_secs(1);
 
-/// How often drives that nobody uses are closed, in such looks: commands that follow each other find theirs open.
-const LOOKS_PER_CLOSING: u32 = 15;
+/// How often drives that nobody uses are closed: commands that follow each other find theirs open.
+const CLOSING_REST: Duration = Duration::from_secs(15);
 
 /// Own drives for mounts and commands of this machine and of others, until it is ended
 #[derive(Debug, clap::Args)]
@@ -93,7 +93,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let doors = std::mem::take(&mut serving.doors);
     let service = serve::<Branch>(doors, host, Limits::default())?;
     args.say(&drives.describe(), &serving, &place)?;
-    let mut looks: u32 = 0;
+    let closing = close_unused(&drives)?;
     loop {
         match heard.recv_timeout(LOOK_REST) {
             Ok(Heard::ReadAgain) => {
@@ -104,14 +104,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             Err(RecvTimeoutError::Timeout) => {
                 let tokens = serving.tokens.as_deref();
                 read_tokens_again(tokens.filter(|tokens| tokens.has_changed()), &service);
-                looks = looks.wrapping_add(1);
-                if looks.is_multiple_of(LOOKS_PER_CLOSING) {
-                    drives.close_unused();
-                }
             }
         }
     }
     service.stop();
+    drop(closing);
     drives.close()?;
     for address in &serving.addresses {
         if let ServerAddress::Unix(path) = address {
@@ -119,6 +116,19 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
     }
     output::line("every drive is closed")
+}
+
+/// Closes drives that nobody uses, now and then, until what is returned goes.
+fn close_unused(drives: &Arc<Served>) -> Result<Sender<()>> {
+    let (end, is_over) = channel::<()>();
+    let drives = Arc::clone(drives);
+    let run = move || {
+        while is_over.recv_timeout(CLOSING_REST) == Err(RecvTimeoutError::Timeout) {
+            drives.close_unused();
+        }
+    };
+    std::thread::Builder::new().name("closing".into()).spawn(run)?;
+    Ok(end)
 }
 
 fn listen_for_signals(hear: Sender<Heard>) -> Result<()> {
