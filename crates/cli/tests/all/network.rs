@@ -85,7 +85,29 @@ fn a_mount_over_the_network_goes_on_with_a_server_that_was_killed_and_started_ag
     home.done(&["drive", "create", "work"]);
     let mut server = home.serve_at("127.0.0.1:0", &[]);
     let address = server.address.clone();
-    let dir = home.mount("work", "m", &client.at(&address));
+    let dir = home.folder.path().join("m");
+    fs::create_dir(&dir).expect("there is room");
+    let token = client
+        .token
+        .file_name()
+        .and_then(|name| name.to_str())
+        .expect("it has a name");
+    let mounted = home
+        .command(&[
+            "mount",
+            "work",
+            text(&dir),
+            "--server",
+            &address,
+            "--token-file",
+            token,
+        ])
+        .current_dir(home.folder.path())
+        .status();
+    assert!(
+        mounted.is_ok_and(|status| status.success()),
+        "a token may be named from where one is"
+    );
     assert_eq!(home.status(&dir)["server"], address);
     for round in 0..3 {
         let (before, during) = (format!("before-{round}"), format!("during-{round}"));
