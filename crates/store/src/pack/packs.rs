@@ -59,7 +59,17 @@ pub struct Packs {
 #[derive(Clone)]
 enum Slot {
     Open(Arc<PackWriter>),
-    Sealed(Arc<SealedPack>),
+    /// The objects of the number: one, but for packs that were filled in memory when their owner ended.
+    Sealed(Vec<Arc<SealedPack>>),
+}
+
+impl Slot {
+    fn sealed(&self) -> &[Arc<SealedPack>] {
+        match self {
+            Slot::Sealed(packs) => packs,
+            Slot::Open(_) => &[],
+        }
+    }
 }
 
 /// The packs that a drive's folder holds.
@@ -152,12 +162,21 @@ impl Packs {
         Ok(sealed)
     }
 
+    /// Puts chunks back that an earlier owner had in memory alone, each with its bytes: another object of their pack's number.
+    /// Those whose bytes are not theirs are left out.
+    pub fn restore(&self, number: PackNumber, places: &[ChunkPlace]) -> Result<(), Failure> {
+        let restored = recover::recover(&self.home, &self.drive, number, places)?;
+        restored.sealed.iter().for_each(|sealed| self.add_sealed(sealed));
+        Ok(())
+    }
+
     /// Seals what a crash left open, given the chunks that the journal places there.
     ///
     /// A pack that was sealed in the meantime is only compared with them; its name is then in the listing.
     pub fn recover_open(&self, number: PackNumber, places: &[ChunkPlace]) -> Result<Recovered, Failure> {
-        if let Some(Slot::Sealed(pack)) = self.slots.read().get(&number).cloned() {
-            let index = self.index(&pack)?;
+        if let Some(Slot::Sealed(packs)) = self.slots.read().get(&number).cloned() {
+            let pack = packs.last().expect("a number that is sealed has an object");
+            let index = self.index(pack)?;
             return Ok(recover::compare(pack.name(), pack.key(), index, places));
         }
         let recovered = recover::recover(&self.home, &self.drive, number, places)?;
@@ -175,23 +194,33 @@ impl Packs {
 
     /// Makes a sealed pack known, such as one that another process sealed.
     pub fn add(&self, name: PackName) {
-        let sealed = Slot::Sealed(Arc::new(SealedPack::new(&self.drive, name)));
-        self.slots.write().insert(name.number, sealed);
+        self.insert(SealedPack::new(&self.drive, name));
+    }
+
+    /// Adds an object to those of its number, unless it is known.
+    fn insert(&self, pack: SealedPack) {
+        let mut slots = self.slots.write();
+        match slots.get_mut(&pack.name().number) {
+            Some(Slot::Sealed(packs)) if packs.iter().any(|known| known.name() == pack.name()) => {}
+            Some(Slot::Sealed(packs)) => packs.push(Arc::new(pack)),
+            Some(Slot::Open(_)) | None => {
+                slots.insert(pack.name().number, Slot::Sealed(vec![Arc::new(pack)]));
+            }
+        }
     }
 
     fn add_sealed(&self, sealed: &Sealed) {
         let pack = SealedPack::of(sealed, self.uses.fetch_add(1, Ordering::Relaxed));
-        let slot = Slot::Sealed(Arc::new(pack));
-        self.slots.write().insert(sealed.name.number, slot);
+        self.insert(pack);
         self.forget_old_indexes(sealed.name.number);
     }
 
     /// Deletes a sealed pack that nothing names any more.
     pub fn delete(&self, number: PackNumber) -> Result<(), Failure> {
-        let Slot::Sealed(pack) = self.slot(number)? else {
+        let Slot::Sealed(packs) = self.slot(number)? else {
             return Err(Failure::DidNotHappen(format!("pack {number} is being filled")));
         };
-        self.bucket.delete(pack.key())?;
+        packs.iter().try_for_each(|pack| self.bucket.delete(pack.key()))?;
         self.slots.write().remove(&number);
         Ok(())
     }
@@ -199,11 +228,8 @@ impl Packs {
     /// Returns all sealed packs, by number.
     pub fn table(&self) -> Vec<PackName> {
         let slots = self.slots.read();
-        let sealed = slots.values().filter_map(|slot| match slot {
-            Slot::Sealed(pack) => Some(pack.name()),
-            Slot::Open(_) => None,
-        });
-        sealed.collect()
+        let sealed = slots.values().flat_map(Slot::sealed);
+        sealed.map(|pack| pack.name()).collect()
     }
 
     /// Returns the whole chunk or page, verified by its digest.
@@ -215,8 +241,9 @@ impl Packs {
                 writer.read_range(entry.offset, &mut bytes)?;
                 Ok(bytes)
             }
-            Slot::Sealed(pack) => {
-                let entry = found(self.index(&pack)?.find(at.digest), at)?;
+            Slot::Sealed(packs) => {
+                let (pack, index) = self.holder(&packs, at)?;
+                let entry = found(index.find(at.digest), at)?;
                 let mut bytes = vec![0; entry.len as usize];
                 pack.read_whole(&*self.bucket, entry, &mut bytes)?;
                 Ok(bytes)
@@ -232,8 +259,8 @@ impl Packs {
                 check_range(entry, start, into.len(), at)?;
                 writer.read_range(entry.offset + u64::from(start), into)
             }
-            Slot::Sealed(pack) => {
-                let index = self.index(&pack)?;
+            Slot::Sealed(packs) => {
+                let (pack, index) = self.holder(&packs, at)?;
                 let entry = found(index.find(at.digest), at)?;
                 check_range(entry, start, into.len(), at)?;
                 pack.read_into(&*self.bucket, &index, entry, start, into)
@@ -247,7 +274,7 @@ impl Packs {
         match slot {
             None => Ok(None),
             Some(Slot::Open(writer)) => Ok(writer.find(at.digest)),
-            Some(Slot::Sealed(pack)) => Ok(self.index(&pack)?.find(at.digest)),
+            Some(Slot::Sealed(packs)) => Ok(self.holder(&packs, at)?.1.find(at.digest)),
         }
     }
 
@@ -255,7 +282,13 @@ impl Packs {
     pub fn entries(&self, number: PackNumber) -> Result<Vec<Entry>, Failure> {
         match self.slot(number)? {
             Slot::Open(writer) => Ok(writer.entries()),
-            Slot::Sealed(pack) => Ok(self.index(&pack)?.entries().collect()),
+            Slot::Sealed(packs) => {
+                let mut entries = Vec::new();
+                for pack in &packs {
+                    entries.extend(self.index(pack)?.entries());
+                }
+                Ok(entries)
+            }
         }
     }
 
@@ -263,7 +296,9 @@ impl Packs {
     pub fn verify(&self, number: PackNumber) -> Result<u64, Failure> {
         match self.slot(number)? {
             Slot::Open(writer) => Ok(writer.len()),
-            Slot::Sealed(pack) => pack.verify(&*self.bucket),
+            Slot::Sealed(packs) => packs
+                .iter()
+                .try_fold(0, |len, pack| Ok(len + pack.verify(&*self.bucket)?)),
         }
     }
 
@@ -306,6 +341,24 @@ impl Packs {
         })
     }
 
+    /// Returns the object of a number that holds a digest, and its index; the last one where none does.
+    fn holder(
+        &self,
+        packs: &[Arc<SealedPack>],
+        at: Address,
+    ) -> Result<(Arc<SealedPack>, Arc<Index>), Failure> {
+        let (last, others) = packs.split_last().expect("a number that is sealed has an object");
+        for pack in others {
+            // One that cannot be read says nothing of what another holds.
+            if let Ok(index) = self.index(pack)
+                && index.find(at.digest).is_some()
+            {
+                return Ok((pack.clone(), index));
+            }
+        }
+        Ok((last.clone(), self.index(last)?))
+    }
+
     fn index(&self, pack: &SealedPack) -> Result<Arc<Index>, Failure> {
         let use_number = self.uses.fetch_add(1, Ordering::Relaxed);
         match pack.cached(use_number) {
@@ -323,10 +376,9 @@ impl Packs {
         let slots = self.slots.read();
         let mut used: Vec<_> = slots
             .iter()
-            .filter_map(|(number, slot)| match slot {
-                Slot::Sealed(pack) if *number != but => pack.usage().map(|usage| (usage, pack)),
-                Slot::Sealed(_) | Slot::Open(_) => None,
-            })
+            .filter(|(number, _)| **number != but)
+            .flat_map(|(_, slot)| slot.sealed())
+            .filter_map(|pack| pack.usage().map(|usage| (usage, pack)))
             .collect();
         used.sort_unstable_by_key(|((used, _), _)| std::cmp::Reverse(*used));
         let mut sum = 0;
