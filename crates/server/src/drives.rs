@@ -1,6 +1,6 @@
 //! The drives of a bucket that this process serves: each is opened when it is first asked for, if nobody else owns it.
 //!
-//! Where a lock keeps others away the lock decides. Elsewhere whoever claims a drive deposes its owner, so that one is asked
+//! Where a lock keeps others away the lock decides, and names who has it. Elsewhere whoever claims a drive deposes its owner, so that one is asked
 //! first. Invariant: an owner that answers is not deposed; who asks for its drive is sent to it.
 
 use crate::admin;
@@ -22,7 +22,8 @@ const CLAIMANTS_MAX: u32 = 10;
 /// Asks other servers. The network is no part of this room.
 pub trait Peers: Send + Sync {
     /// Tells whether the server at an address says that it owns a drive, or opens it now: what [`Drives::owns`] says there. One
-    /// that says nothing for long does not; a client waits meanwhile.
+    /// that says nothing for long does not; a client waits meanwhile. That it is there may be enough where it cannot be asked
+    /// more: who is sent to the newest owner has it open the drive again.
     fn owns(&self, address: &ServerAddress, drive: &DriveName, epoch: Epoch) -> bool;
 }
 
@@ -51,8 +52,11 @@ impl Drives {
     /// Returns where the owner of a drive is; makes this process the owner where no other answers for it.
     pub fn find(&self, name: &DriveName) -> Result<Whereabouts<Branch>, Error> {
         let slot = self.slot(name);
-        let mut open = slot.lock();
-        Ok(match self.find_in(&mut open, name)? {
+        let found = self.find_in(&mut slot.lock(), name);
+        if found.is_err() {
+            self.forget(name, &slot);
+        }
+        Ok(match found? {
             Found::Here(drive) => Whereabouts::Here(drive as Arc<dyn Owner<Branch>>),
             Found::Elsewhere(address) => Whereabouts::Elsewhere(address),
         })
@@ -145,6 +149,14 @@ impl Drives {
         self.slots.lock().entry(name.clone()).or_default().clone()
     }
 
+    /// Forgets a name of which nothing came, unless somebody else tries it.
+    fn forget(&self, name: &DriveName, slot: &Slot) {
+        let mut slots = self.slots.lock();
+        if Arc::strong_count(slot) == 2 && slot.try_lock().is_some_and(|open| open.is_none()) {
+            slots.remove(name);
+        }
+    }
+
     fn all(&self) -> Vec<(DriveName, Slot)> {
         let slots = self.slots.lock();
         slots
@@ -183,17 +195,25 @@ impl Drives {
                 Err(Error::Refused(Refusal::Held { .. }) | Error::Failed(Failure::Fenced(_))) if may_try => {
                     tries += 1;
                 }
+                Err(Error::Refused(Refusal::Held { by })) => {
+                    let there = Holder::parse(&by).and_then(|holder| self.other(holder));
+                    return there.map(Found::Elsewhere).ok_or(Refusal::Held { by }.into());
+                }
                 Err(error) => return Err(error),
             }
         }
     }
 
+    /// Returns where a holder answers that is another server.
+    fn other(&self, holder: Holder) -> Option<ServerAddress> {
+        let address = holder.address;
+        address.filter(|address| self.options.address.as_ref() != Some(address))
+    }
+
     /// Returns where the owner of an epoch answers, if it does and is another process.
     fn owner_elsewhere(&self, name: &DriveName, newest: Epoch) -> Result<Option<ServerAddress>, Error> {
         let holder = claimant(self.bucket.as_ref(), name, newest)?;
-        let address = holder
-            .and_then(|holder| holder.address)
-            .filter(|address| self.options.address.as_ref() != Some(address));
+        let address = holder.and_then(|holder| self.other(holder));
         Ok(address.filter(|address| self.peers.owns(address, name, newest)))
     }
 }

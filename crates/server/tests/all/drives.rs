@@ -198,6 +198,19 @@ fn drives_are_made_found_closed_and_deleted() {
 }
 
 #[test]
+fn who_asks_for_a_drive_whose_lock_another_server_has_is_sent_there() {
+    let memory = Tier::Folder.new_bucket();
+    let bucket: Arc<dyn Bucket> = Arc::new(memory);
+    let (town, clock) = (Town::default(), Arc::default());
+    let [one, two] = ["one", "two"].map(|name| town.server(name, bucket.clone(), &clock));
+    one.create(&drive_name(), &beginning()).unwrap();
+    assert_eq!(elsewhere(two.find(&drive_name())), address("one"));
+    one.close().unwrap();
+    assert_eq!(here(two.find(&drive_name())).branches().unwrap().len(), 1);
+    assert_eq!(elsewhere(one.find(&drive_name())), address("two"));
+}
+
+#[test]
 fn a_drive_that_another_server_owns_is_not_deleted() {
     let (memory, bucket, clock) = remote();
     let town = Town::default();

@@ -13,18 +13,15 @@ use tenure_wire::{Error, Host, ServerAddress, Whereabouts};
 /// The drives of a bucket.
 pub(super) struct Served {
     bucket: Arc<dyn Bucket>,
-    /// Where this server is.
-    at: ServerAddress,
     drives: Drives,
 }
 
 impl Served {
     pub(super) fn new(bucket: Arc<dyn Bucket>, at: ServerAddress, peers: Arc<dyn Peers>) -> Self {
-        let options = reach::options(Some(at.clone()));
+        let options = reach::options(Some(at));
         Served {
             drives: Drives::new(Arc::clone(&bucket), options, peers),
             bucket,
-            at,
         }
     }
 
@@ -46,23 +43,11 @@ impl Served {
             ))
         })
     }
-
-    /// Returns where clients are sent whose drive another process has locked, if it says where it is.
-    fn elsewhere(&self, name: &DriveName) -> Option<ServerAddress> {
-        let holder = tenure_server::holder(self.bucket.as_ref(), name).ok().flatten()?;
-        holder.address.filter(|there| *there != self.at)
-    }
 }
 
 impl Host<Branch> for Served {
     fn drive(&self, name: &DriveName) -> Result<Whereabouts<Branch>, Error> {
-        match self.drives.find(name) {
-            Err(error @ Error::Refused(Refusal::Held { .. })) => {
-                let there = self.elsewhere(name);
-                there.map(Whereabouts::Elsewhere).ok_or(error)
-            }
-            found => found,
-        }
+        self.drives.find(name)
     }
 
     fn control(&self, verb: &str, arguments: &[u8]) -> Result<Vec<u8>, Error> {
