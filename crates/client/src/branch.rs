@@ -4,6 +4,7 @@
 
 use crate::frays::Frays;
 use crate::log::Log;
+use crate::retained::Retained;
 use crate::ship::{Cut, LOG_SHIP, Shipping};
 use crate::stage::Stage;
 use crate::wait;
@@ -22,6 +23,9 @@ use tenure_wire::{Access, Error, Lent, Owner, Room};
 
 /// Pages that one op may have to load: a deep tree's paths and a huge file's extents, with a wide margin.
 pub(crate) const LOADS_MAX: usize = 100_000;
+
+/// The tier on which an owner has packs in memory until they are whole.
+const HELD_TIER: &str = "bucket";
 
 /// How a held branch behaves.
 #[derive(Clone, Copy, Debug)]
@@ -103,6 +107,8 @@ pub(crate) struct Inner {
     pub(crate) state: RwLock<State>,
     pub(crate) waiting: Waiting,
     pub(crate) shipping: Mutex<Shipping>,
+    /// What may be lost with an owner elsewhere; none where packs are filled on a disk.
+    pub(crate) retained: Option<Retained>,
     /// Guards nothing but the waiting for a file that another thread settles, or for room on the stage.
     pub(crate) settling: Mutex<()>,
     pub(crate) settled: Condvar,
@@ -150,6 +156,7 @@ impl Branch {
         };
         // A state that is only read ships nothing.
         let chain_start = batch::chain_start(opened.session, id.unwrap_or_default(), inos.next);
+        let retained = (is_elsewhere && opened.tier == HELD_TIER).then(Retained::default);
         let inner = Arc::new(Inner {
             owner,
             clock,
@@ -161,6 +168,7 @@ impl Branch {
             state: RwLock::new(state),
             waiting: Waiting::default(),
             shipping: Mutex::new(Shipping::begin(chain_start)),
+            retained,
             settling: Mutex::new(()),
             settled: Condvar::new(),
         });

@@ -204,7 +204,12 @@ impl Inner {
     pub(crate) fn fill(&self, piece: &Piece, into: &mut [u8]) -> Result<(), Error> {
         match &piece.extent {
             Extent::Inline(bytes) => into.copy_from_slice(bytes),
-            Extent::Chunk { at, start, .. } => self.asked()?.read(*at, *start, into)?,
+            Extent::Chunk { at, start, .. } => {
+                let retained = self.retained.as_ref();
+                if !retained.is_some_and(|retained| retained.read(*at, *start, into)) {
+                    self.asked()?.read(*at, *start, into)?;
+                }
+            }
         }
         Ok(())
     }

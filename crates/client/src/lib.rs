@@ -12,6 +12,7 @@ mod frays;
 mod log;
 mod merge;
 mod place;
+mod retained;
 mod settle;
 mod ship;
 mod stage;

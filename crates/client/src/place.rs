@@ -222,6 +222,10 @@ impl Inner {
         } else {
             self.asked()?.place(self.opened.session, &chunks)?
         };
+        if let Some(retained) = &self.retained {
+            let placed = places.iter().zip(&chunks);
+            placed.for_each(|(place, chunk)| retained.keep(place.at, chunk.bytes));
+        }
         let mut placed = places.iter();
         let pieces = parts.iter().map(|(offset, bytes)| {
             let extent = if is_chunk(bytes) {

@@ -173,6 +173,7 @@ impl Inner {
     /// Makes room on the stage, where no thread does it.
     fn settle_until_room(&self) -> Result<(), Error> {
         while self.state.read().stage.bytes() >= self.options.stage_max {
+            self.ship_retained()?;
             self.settle_most()?;
         }
         Ok(())
@@ -183,7 +184,7 @@ impl Inner {
     pub(crate) fn run_settler(&self) {
         while self.waiting.until_settle() {
             while self.is_stage_due() {
-                match self.settle_most() {
+                match self.ship_retained().and_then(|()| self.settle_most()) {
                     Ok(()) => self.waiting.set_trouble(None),
                     Err(error) => {
                         if !self.note_trouble(error) || !self.waiting.rest(REST) {

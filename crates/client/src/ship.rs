@@ -10,6 +10,7 @@
 
 use crate::branch::{Branch, Inner, State, Threads, Unsynced};
 use crate::log::Log;
+use crate::retained::Retained;
 use crate::wait;
 use crate::wants::{InFlight, Scope, Turn, Waiter};
 use std::sync::mpsc;
@@ -261,6 +262,14 @@ impl Inner {
         }
     }
 
+    /// Ships what may be lost with its owner, when so much of it is kept that no more should be placed.
+    pub(crate) fn ship_retained(&self) -> Result<(), Error> {
+        if self.retained.as_ref().is_some_and(Retained::is_full) {
+            self.ship(&mut self.shipping.lock())?;
+        }
+        Ok(())
+    }
+
     fn ship(&self, shipping: &mut Shipping) -> Result<(), Error> {
         // What is missing from the log is durable or lost.
         self.check_broken()?;
@@ -292,6 +301,7 @@ impl Inner {
             self.waiting.set_in_flight(InFlight::default());
             shipped?;
             if matches!(covers, Covers::All) {
+                self.retained.iter().for_each(Retained::end_round);
                 break;
             }
         }
@@ -312,19 +322,35 @@ impl Inner {
             ops: log.count,
             since: log.oldest(),
         });
-        let (send, receive) = mpsc::sync_channel(1);
-        self.owner.ship(
-            batch,
-            Some(after.clone()),
-            Box::new(move |shipped| drop(send.send(shipped))),
-        );
-        let shipped = receive
-            .recv()
-            .unwrap_or_else(|_| Err(Failure::Unknown("the owner has ended".into()).into()));
-        let Shipped { digest } = shipped?;
+        let Shipped { digest } = self.ship_batch(batch, after)?;
         shipping.number += 1;
         shipping.previous = digest;
+        if let Some(retained) = &self.retained {
+            retained.forget(&log.chunks);
+        }
         Ok(())
+    }
+
+    /// Ships a batch; once more with the bytes of its chunks where an owner that has ended had them in memory alone.
+    fn ship_batch(&self, batch: Batch, after: &tenure_core::Branch) -> Result<Shipped, Error> {
+        let Some(retained) = &self.retained else {
+            return self.ship_once(batch, after);
+        };
+        let shipped = self.ship_once(batch.clone(), after);
+        let is_lost = matches!(&shipped, Err(Error::Refused(Refusal::NoChunk { .. })));
+        match retained.carried(&batch.chunks).filter(|_| is_lost) {
+            Some(chunks) => self.ship_once(Batch { chunks, ..batch }, after),
+            None => shipped,
+        }
+    }
+
+    fn ship_once(&self, batch: Batch, after: &tenure_core::Branch) -> Result<Shipped, Error> {
+        let (send, receive) = mpsc::sync_channel(1);
+        let told = Box::new(move |shipped| drop(send.send(shipped)));
+        self.owner.ship(batch, Some(after.clone()), told);
+        receive
+            .recv()
+            .unwrap_or_else(|_| Err(Failure::Unknown("the owner has ended".into()).into()))
     }
 
     /// Takes the oldest cut; without any, the log and the branch as it is with it, once no name in it precedes its bytes.

@@ -124,6 +124,8 @@ pub(crate) struct Inner {
     /// Bytes of records since the newest manifest.
     pub(crate) unfolded: AtomicU64,
     pub(crate) work: Arc<Work>,
+    /// Held while chunks are put back that were lost with an earlier owner.
+    pub(crate) restoring: Mutex<()>,
     /// Held while a fold runs: the record that the newest manifest follows, if it says all up to there.
     pub(crate) folding: Mutex<Option<Seq>>,
     /// What was found when the drive was opened and a person should know.

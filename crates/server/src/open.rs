@@ -148,6 +148,7 @@ fn try_take_over(
         }),
         unfolded: AtomicU64::new(found.record_bytes),
         work: Arc::new(Work::new(options.fold_bytes, options.page_bytes_max, inherited)),
+        restoring: Mutex::default(),
         folding: Mutex::new(found.folded),
         notices: found.notices,
         bucket,

@@ -5,14 +5,16 @@
 
 use crate::drive::Inner;
 use crate::order::Room;
+use crate::place::NUMBER_BITS;
 use crate::session::epoch_of;
 use crate::state::{After, Session, State, batch_digest};
 use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tenure_core::Branch;
 use tenure_journal::Journal;
 use tenure_model::codec::Codec;
-use tenure_model::{Batch, ChunkPlace, Digest, Record, Refusal, SessionId, limits};
+use tenure_model::{Batch, ChunkPlace, Digest, Epoch, PackNumber, Record, Refusal, SessionId, limits};
 use tenure_wire::{Chunk, Done, Error, Placed, Shipped};
 
 /// Bytes of chunks that ride in the journal when a batch comes before they are durable: above it, waiting for the pack
@@ -112,6 +114,9 @@ impl Inner {
         if batch.ops.len() > limits::BATCH_LEN_MAX {
             return Err(Refusal::TooLarge.into());
         }
+        if !session.hosted {
+            self.restore_chunks(&batch.chunks)?;
+        }
         let after = match after.filter(|_| session.hosted) {
             Some(after) => after,
             None => self.decide_batch(before, &batch, session)?,
@@ -136,6 +141,32 @@ impl Inner {
             return Err(Refusal::Stale.into());
         }
         Ok(state.permits_batch(batch)?)
+    }
+
+    /// Puts back what an earlier owner had in memory alone when it ended, where the session has sent the bytes along. It is durable
+    /// before the batch is ordered.
+    fn restore_chunks(&self, chunks: &[ChunkPlace]) -> Result<(), Error> {
+        let mut lost: BTreeMap<PackNumber, Vec<ChunkPlace>> = BTreeMap::new();
+        let is_of_earlier = |chunk: &&ChunkPlace| chunk.inline.is_some() && self.is_of_earlier(chunk.at.pack);
+        for chunk in chunks.iter().filter(is_of_earlier) {
+            if self.packs.find(chunk.at)?.is_none() {
+                lost.entry(chunk.at.pack).or_default().push(chunk.clone());
+            }
+        }
+        if lost.is_empty() {
+            return Ok(());
+        }
+        let _alone = self.restoring.lock();
+        for (pack, places) in lost {
+            self.packs.restore(pack, &places)?;
+        }
+        Ok(())
+    }
+
+    /// Tells whether a pack was filled in the memory of an earlier owner.
+    pub(crate) fn is_of_earlier(&self, pack: PackNumber) -> bool {
+        let epoch = Epoch(pack.0 >> NUMBER_BITS);
+        self.filling.is_held() && epoch > Epoch(0) && epoch < self.epoch
     }
 
     /// Sees to it that chunks are durable: few bytes ride in the journal, more are waited for.

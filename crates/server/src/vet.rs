@@ -43,7 +43,12 @@ impl Inner {
     fn vet_places(&self, places: &[ChunkPlace]) -> Result<(), Error> {
         for place in places {
             let entry = self.packs.find(place.at)?;
-            if entry.is_none_or(|entry| (entry.offset, entry.len) != (place.offset, place.len)) {
+            // What was put back lies elsewhere in its pack.
+            let may_have_moved = self.is_of_earlier(place.at.pack);
+            let is_there = entry.is_some_and(|entry| {
+                entry.len == place.len && (may_have_moved || entry.offset == place.offset)
+            });
+            if !is_there {
                 return Err(Refusal::NoChunk { at: place.at }.into());
             }
         }

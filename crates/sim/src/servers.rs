@@ -14,6 +14,7 @@ use crate::random::Random;
 use crate::trace::Trace;
 use client::{Client, Reader};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::time::Duration;
 use tenure_model::Digest;
 use tenure_wire::Owner;
@@ -46,7 +47,7 @@ pub struct Report {
 }
 
 struct World {
-    town: Town,
+    town: Arc<Town>,
     clients: Vec<Client>,
     readers: Vec<Reader>,
     random: Random,
@@ -86,7 +87,7 @@ pub fn run(seed: u64, flaw: Option<Flaw>) -> Report {
 impl World {
     fn begin(seed: u64, flaw: Option<Flaw>, trace: Trace) -> Verdict<Self> {
         let mut random = Random::new(seed, "servers");
-        let town = Town::new(SERVERS, flaw, &mut random, trace.clone())?;
+        let town = Arc::new(Town::new(SERVERS, flaw, &mut random, trace.clone())?);
         let clients = (0..CLIENTS).map(Client::new).collect();
         Ok(Self {
             town,

@@ -101,28 +101,28 @@ fn a_session_that_outlives_its_server_goes_on_at_the_next_one() {
     new.renew(holder.session).unwrap();
     let said = says(ship(&new, sent.clone(), None));
     assert!(said.contains("send it again"), "its chunk was in memory: {said}");
-    // It has the bytes, and brings them again; the batch names their new place.
-    let mut sent = sent;
-    let bytes = content(2, 5000);
-    let digest = tenure_model::Digest::of(&bytes);
-    let chunk = tenure_wire::Chunk {
-        digest,
-        bytes: &bytes,
-    };
-    let place = new.place(holder.session, &[chunk]).unwrap().remove(0);
-    let was = sent.chunks[0].at;
-    let old_address = tenure_model::codec::Codec::written(&was);
-    let new_address = tenure_model::codec::Codec::written(&place.at);
-    sent.chunks[0] = place;
-    sent.ops = replaced(&sent.ops, &old_address, &new_address);
-    ship(&new, sent, None).unwrap();
-    assert_eq!(Holder::reader(&new, "main").names(), ["durable", "lost"]);
-    assert_eq!(Holder::reader(&new, "main").read("lost"), bytes);
-}
-
-fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
-    let at = bytes.windows(from.len()).position(|part| part == from).unwrap();
-    [&bytes[..at], to, &bytes[at + from.len()..]].concat()
+    // It has the bytes, and sends them along; others are not taken for them.
+    let mut wrong = sent.clone();
+    wrong.chunks[0].inline = Some(content(3, 5000).into());
+    assert!(says(ship(&new, wrong, None)).contains("send it again"));
+    let mut carried = sent.clone();
+    carried.chunks[0].inline = Some(content(2, 5000).into());
+    let shipped = ship(&new, carried, None).unwrap();
+    assert_eq!(ship(&new, sent, None).unwrap(), shipped, "it is the same batch");
+    holder.number += 1;
+    holder.previous = shipped.digest;
+    holder.file("more", &content(3, 5000));
+    holder.ship();
+    let mut next = new;
+    for _ in 0..3 {
+        let reader = Holder::reader(&next, "main");
+        assert_eq!(reader.names(), ["durable", "lost", "more"]);
+        assert_eq!(reader.read("durable"), content(1, 5000));
+        assert_eq!(reader.read("lost"), content(2, 5000));
+        assert_eq!(next.check(true).unwrap(), [""; 0]);
+        next.fold().unwrap();
+        next = open(&memory);
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::town::{Found, Town};
 use crate::check::{Broken, Verdict, broken, survey};
+use crate::fault::{Lane, Owning};
 use crate::random::{self, Random};
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -34,7 +35,7 @@ impl Reader {
 /// A client with a branch of its own, in which it makes one file after the other.
 pub(super) struct Client {
     branch_name: String,
-    held: Option<(Branch, Found)>,
+    held: Option<(Branch, Arc<Lane>)>,
     /// Files that were made so far.
     made: u64,
     /// Of those, how many are known to be durable, in the order in which they were made.
@@ -62,11 +63,11 @@ impl Client {
     }
 
     /// Makes some files and syncs them, wherever the drive is.
-    pub(super) fn work(&mut self, town: &Town, random: &mut Random) -> Verdict<()> {
+    pub(super) fn work(&mut self, town: &Arc<Town>, random: &mut Random) -> Verdict<()> {
         if self.held.is_none() && !self.hold(town, random) {
             return Ok(());
         }
-        let Some((branch, found)) = &self.held else {
+        let Some((branch, lane)) = &self.held else {
             return Ok(());
         };
         let first = self.made;
@@ -81,12 +82,12 @@ impl Client {
             Some(error) => Err(error),
             None => branch.sync_all(),
         };
-        let is_off = found.machine.is_off();
+        let has_ended = !lane.has_heirs();
         town.trace().note(format_args!(
-            "  {} syncs {first}..{}: {synced:?}, off {is_off}",
+            "  {} syncs {first}..{}: {synced:?}, at its end {has_ended}",
             self.branch_name, self.made
         ));
-        if synced.is_ok() && !is_off {
+        if synced.is_ok() && !has_ended {
             self.durable = self.made;
             self.syncs += 1;
         } else {
@@ -97,19 +98,20 @@ impl Client {
         Ok(())
     }
 
-    fn hold(&mut self, town: &Town, random: &mut Random) -> bool {
+    fn hold(&mut self, town: &Arc<Town>, random: &mut Random) -> bool {
         let Some(found) = town.find(random) else {
             return false;
         };
-        let held = self.hold_at(town, &found);
+        let lane = Arc::new(lane(town, &found, random));
+        let held = self.hold_at(town, &lane);
         town.trace().note(format_args!(
             "  {} is held: {:?}",
             self.branch_name,
             held.as_ref().map(drop)
         ));
         match held {
-            Ok(branch) if !found.machine.is_off() => {
-                self.held = Some((branch, found));
+            Ok(branch) if lane.has_heirs() => {
+                self.held = Some((branch, lane));
                 true
             }
             // The hold of a session that is silent ends after a while.
@@ -120,16 +122,17 @@ impl Client {
         }
     }
 
-    fn hold_at(&self, town: &Town, found: &Found) -> Result<Branch, Error> {
-        let lines = found.owner.branches()?;
+    fn hold_at(&self, town: &Town, lane: &Arc<Lane>) -> Result<Branch, Error> {
+        let lines = lane.branches()?;
         if !lines.iter().any(|line| line.name == self.branch_name) {
             let first = lines.iter().find_map(|line| line.branch);
             let first = first.expect("a drive has a branch");
             let name = BranchName::parse(&self.branch_name).expect("a literal name");
-            found.owner.fork(&Source::Branch(first), &name)?;
+            lane.fork(&Source::Branch(first), &name)?;
         }
         let access = (&*self.branch_name, Access::Exclusive);
-        take(&found.owner, town, access, false)
+        let owner: Arc<dyn Owner<tenure_core::Branch>> = lane.clone();
+        take(&owner, town, access, false)
     }
 
     fn file_name(&self, file: u64) -> Name {
@@ -180,6 +183,21 @@ impl Client {
             None => Ok(()),
         }
     }
+}
+
+/// Returns the way from a client to the owner that it has found, and to the next one when that one's process has ended.
+fn lane(town: &Arc<Town>, found: &Found, random: &mut Random) -> Lane {
+    let owning = |found: Found| Owning {
+        owner: found.owner,
+        machine: found.machine,
+    };
+    let (next_town, mut next_random) = (town.clone(), Random::new(random.next(), "heirs"));
+    let heir = Box::new(move || next_town.find(&mut next_random).map(owning));
+    Lane::new(
+        owning(found.clone()),
+        Some(heir),
+        Random::new(random.next(), "lane"),
+    )
 }
 
 fn make(branch: &Branch, name: &Name, seed: u64, len: usize) -> Result<(), Error> {
