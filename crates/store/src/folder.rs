@@ -10,6 +10,7 @@ mod file;
 mod handles;
 mod temporary;
 mod tree;
+mod walk;
 
 use crate::bucket::{Bucket, OpenError, Put, RequestKind, Requests, missing_or_short};
 use crate::disk::Disk;
@@ -22,6 +23,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::io::IoSliceMut;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
 use temporary::Temporary;
@@ -46,7 +48,9 @@ struct Inner {
 impl FolderBucket {
     /// Makes a bucket of a folder that is empty or not there yet; opens it when it is a bucket already.
     pub fn create(path: &Path) -> Result<Self, OpenError> {
-        std::fs::create_dir_all(path).map_err(|error| cannot_open(path, &error))?;
+        let mut folders = std::fs::DirBuilder::new();
+        let made = folders.recursive(true).mode(0o700).create(path);
+        made.map_err(|error| cannot_open(path, &error))?;
         sync_parent(path).map_err(|error| cannot_open(path, &error))?;
         let bucket = Self::attach(path)?;
         if bucket.get(&marker::key())?.is_none() {
@@ -118,7 +122,7 @@ impl Bucket for FolderBucket {
         temporary.fill(bytes)?;
         for _ in 0..TRIES_MAX {
             let folder = tree.make_parent(key)?;
-            let put = match temporary.rename_to(key) {
+            let put = match temporary.rename_to(&folder, key) {
                 Ok(()) => Put::Created,
                 Err(Errno::EXIST) => Put::Exists,
                 Err(Errno::NOENT) => {

@@ -3,10 +3,11 @@
 use super::file::FolderFile;
 use super::temporary::rename_if_absent;
 use super::tree::Tree;
+use super::walk::{Shut, parent_of};
 use crate::bucket::{OpenError, Requests};
 use crate::disk::{self, Disk, DiskFile, Lock, Space};
 use crate::key::Key;
-use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 use std::io::Read;
 use std::os::fd::OwnedFd;
@@ -30,15 +31,21 @@ impl FolderDisk {
     }
 
     fn opened(&self, key: &Key, plain: OwnedFd) -> Result<Arc<dyn DiskFile>, Failure> {
+        let stat =
+            |file: &OwnedFd| rustix::fs::fstat(file).map_err(|errno| self.tree.failed("look at", key, errno));
         // A file system without O_DIRECT refuses to open; then everything goes through the kernel's cache.
         let direct = self
             .tree
             .open_file(key, OFlags::RDWR | OFlags::DIRECT)
             .unwrap_or(None);
+        let is = stat(&plain)?;
+        let direct = direct.filter(|direct| {
+            stat(direct).is_ok_and(|other| (other.st_dev, other.st_ino) == (is.st_dev, is.st_ino))
+        });
         let file = FolderFile::new(
             key.clone(),
-            plain,
-            direct,
+            (plain, direct),
+            is.st_nlink,
             self.tree.clone(),
             self.requests.clone(),
         );
@@ -47,17 +54,18 @@ impl FolderDisk {
 
     /// Creates or opens a file in a folder that is made for it.
     fn open_in_parent(&self, key: &Key, flags: OFlags) -> Result<OwnedFd, Failure> {
-        let flags = flags | OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
+        let flags = flags | OFlags::RDWR | OFlags::CREATE;
         for _ in 0..TRIES_MAX {
             let folder = self.tree.make_parent(key)?;
-            match rustix::fs::openat(&*folder, key.file_name(), flags, Mode::from_raw_mode(0o644)) {
+            match self.tree.open_plain(&folder, key.as_str(), flags) {
                 Ok(file) => {
                     rustix::fs::fsync(&*folder)
                         .map_err(|errno| self.tree.failed("sync the folder of", key, errno))?;
                     return Ok(file);
                 }
-                Err(Errno::NOENT) => self.tree.forget_folders(),
-                Err(errno) => return Err(self.tree.failed("create", key, errno)),
+                Err(Shut::Errno(Errno::NOENT)) => self.tree.forget_folders(),
+                Err(Shut::Errno(errno)) => return Err(self.tree.failed("create", key, errno)),
+                Err(Shut::Odd(failure)) => return Err(failure),
             }
         }
         Err(self.tree.failed("create", key, Errno::NOENT))
@@ -76,9 +84,11 @@ impl Disk for FolderDisk {
     }
 
     fn rename(&self, from: &Key, to: &Key) -> Result<(), Failure> {
+        let failed = |errno| self.tree.failed(&format!("rename {from} to"), to, errno);
+        let old = self.tree.open_folder(parent_of(from.as_str()))?;
+        let old = old.ok_or_else(|| failed(Errno::NOENT))?;
         let folder = self.tree.make_parent(to)?;
-        rename_if_absent(&self.tree, from.as_str(), to.as_str())
-            .map_err(|errno| self.tree.failed(&format!("rename {from} to"), to, errno))?;
+        rename_if_absent((&old, from.file_name()), (&folder, to.file_name())).map_err(failed)?;
         rustix::fs::fsync(&*folder)
             .map_err(|errno| Failure::Unknown(self.tree.failed("sync the folder of", to, errno).to_string()))
     }
@@ -97,7 +107,11 @@ impl Disk for FolderDisk {
                 Err(errno) => return Err(failed(errno)),
             }
             // A file that was deleted before it was locked keeps nobody out.
-            if rustix::fs::fstat(&file).map_err(failed)?.st_nlink > 0 {
+            let links = rustix::fs::fstat(&file).map_err(failed)?.st_nlink;
+            if links > 1 {
+                return Err(self.tree.linked(key).into());
+            }
+            if links > 0 {
                 let cut = rustix::fs::ftruncate(&file, 0);
                 cut.and_then(|()| rustix::io::write(&file, holder.as_bytes()))
                     .map_err(failed)?;

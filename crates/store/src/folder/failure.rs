@@ -14,11 +14,20 @@ pub(super) fn failed(doing: &str, what: &dyn Display, errno: Errno) -> Failure {
 }
 
 fn words(errno: Errno) -> String {
-    match errno {
-        Errno::NOSPC => "the disk is full".to_owned(),
-        Errno::DQUOT => "the disk quota is used up".to_owned(),
-        Errno::ROFS => "the file system is read-only".to_owned(),
-        Errno::ACCESS | Errno::PERM => "permission denied; check the owner and mode of the folder".to_owned(),
-        _ => std::io::Error::from(errno).to_string(),
-    }
+    let words = match errno {
+        Errno::NOSPC => {
+            "the disk is full: free space on it outside the bucket, or copy the bucket to a disk with more"
+        }
+        Errno::DQUOT => "the disk quota is used up: free space outside the bucket, or have the quota raised",
+        Errno::ROFS => {
+            "the file system is read-only: mount it writable (mount -o remount,rw), or copy the bucket to one that is"
+        }
+        Errno::ACCESS => "permission denied: check the owner and mode of the bucket's folders (ls -ld)",
+        Errno::PERM => {
+            "the operation is not permitted: the file or its folder is held immutable or append-only (lsattr -d; chattr -i -a), or is another user's (ls -ld)"
+        }
+        Errno::MFILE | Errno::NFILE => "too many files are open: raise that limit (ulimit -n)",
+        _ => return std::io::Error::from(errno).to_string(),
+    };
+    words.to_owned()
 }

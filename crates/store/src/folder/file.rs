@@ -21,6 +21,8 @@ pub(super) struct FolderFile {
     direct: Option<OwnedFd>,
     /// Set once the file system refused a direct write of whole blocks.
     direct_refused: AtomicBool,
+    /// How many names the file had when it was opened.
+    links: u64,
     tree: Arc<Tree>,
     requests: Arc<Requests>,
 }
@@ -28,8 +30,8 @@ pub(super) struct FolderFile {
 impl FolderFile {
     pub(super) fn new(
         key: Key,
-        plain: OwnedFd,
-        direct: Option<OwnedFd>,
+        (plain, direct): (OwnedFd, Option<OwnedFd>),
+        links: u64,
         tree: Arc<Tree>,
         requests: Arc<Requests>,
     ) -> Self {
@@ -38,6 +40,7 @@ impl FolderFile {
             plain,
             direct,
             direct_refused: AtomicBool::new(false),
+            links,
             tree,
             requests,
         }
@@ -54,6 +57,14 @@ impl FolderFile {
             return failure;
         }
         Failure::Unknown(failure.to_string())
+    }
+
+    /// Refuses to change a file that has a name elsewhere too.
+    fn check_links(&self) -> Result<(), Failure> {
+        if self.links > 1 {
+            return Err(self.tree.linked(&self.key));
+        }
+        Ok(())
     }
 
     /// Returns the direct file where these bytes may go to it.
@@ -83,12 +94,14 @@ impl FolderFile {
 
 impl DiskFile for FolderFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), Failure> {
+        self.check_links()?;
         self.requests.count_bytes(RequestKind::Write, bytes.len());
         let written = self.write(offset, bytes, ReadWriteFlags::empty());
         written.map_err(|errno| self.uncertain("write", errno))
     }
 
     fn write_durably(&self, offset: u64, bytes: &[u8]) -> Result<(), Failure> {
+        self.check_links()?;
         self.requests.count_bytes(RequestKind::Write, bytes.len());
         self.requests.count(RequestKind::Sync);
         let written = match self.write(offset, bytes, ReadWriteFlags::DSYNC) {
@@ -117,6 +130,7 @@ impl DiskFile for FolderFile {
     }
 
     fn reserve(&self, len: u64) -> Result<(), Failure> {
+        self.check_links()?;
         let reserved = retry_on_intr(|| rustix::fs::fallocate(&self.plain, FallocateFlags::empty(), 0, len));
         match reserved {
             // A file system that cannot reserve room finds out at the write.
@@ -132,6 +146,7 @@ impl DiskFile for FolderFile {
 
     fn truncate(&self, len: u64) -> Result<(), Failure> {
         if self.len()? > len {
+            self.check_links()?;
             rustix::fs::ftruncate(&self.plain, len).map_err(|errno| self.failed("cut", errno))?;
         }
         Ok(())

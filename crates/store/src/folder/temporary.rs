@@ -3,7 +3,9 @@
 //! Invariant: whoever writes one holds its lock, so that another process can tell what a crash left.
 
 use super::tree::Tree;
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, RenameFlags};
+use super::walk::{Shut, file_name};
+use crate::key::Key;
+use rustix::fs::{AtFlags, FlockOperation, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,6 +20,8 @@ static NUMBER: AtomicU64 = AtomicU64::new(0);
 /// A file without a key yet. Dropping it removes it.
 pub(super) struct Temporary<'a> {
     tree: &'a Tree,
+    /// The folder that it is in.
+    folder: OwnedFd,
     file: OwnedFd,
     name: String,
     placed: std::cell::Cell<bool>,
@@ -25,13 +29,14 @@ pub(super) struct Temporary<'a> {
 
 impl<'a> Temporary<'a> {
     pub(super) fn create(tree: &'a Tree) -> Result<Self, Failure> {
-        tree.make_hidden(FOLDER)?;
+        let folder = tree.make_hidden(FOLDER)?;
         for _ in 0..TRIES_MAX {
             let number = NUMBER.fetch_add(1, Ordering::Relaxed);
             let name = format!("{FOLDER}/{}-{number}", std::process::id());
-            if let Some(file) = create_locked(tree, &name)? {
+            if let Some(file) = create_locked(tree, &folder, &name)? {
                 return Ok(Self {
                     tree,
+                    folder,
                     file,
                     name,
                     placed: std::cell::Cell::new(false),
@@ -53,9 +58,9 @@ impl<'a> Temporary<'a> {
         rustix::io::retry_on_intr(|| rustix::fs::fdatasync(&self.file)).map_err(failed)
     }
 
-    /// Gives the file its key unless that is taken.
-    pub(super) fn rename_to(&self, key: &crate::key::Key) -> Result<(), Errno> {
-        rename_if_absent(self.tree, &self.name, key.as_str())?;
+    /// Gives the file its key, in the folder of that, unless it is taken.
+    pub(super) fn rename_to(&self, folder: &OwnedFd, key: &Key) -> Result<(), Errno> {
+        rename_if_absent((&self.folder, file_name(&self.name)), (folder, key.file_name()))?;
         self.placed.set(true);
         Ok(())
     }
@@ -65,19 +70,19 @@ impl Drop for Temporary<'_> {
     fn drop(&mut self) {
         if !self.placed.get() {
             // What cannot be removed now is removed when a bucket is opened here again.
-            let _ = rustix::fs::unlinkat(self.tree.root(), &self.name, AtFlags::empty());
+            let _ = rustix::fs::unlinkat(&self.folder, file_name(&self.name), AtFlags::empty());
         }
     }
 }
 
 /// Returns a new file that this process has locked, or none when the name is taken or was taken away at once.
-fn create_locked(tree: &Tree, name: &str) -> Result<Option<OwnedFd>, Failure> {
-    let failed = |errno| tree.failed("write", &name, errno);
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-    let file = match rustix::fs::openat(tree.root(), name, flags, Mode::from_raw_mode(0o644)) {
+fn create_locked(tree: &Tree, folder: &OwnedFd, path: &str) -> Result<Option<OwnedFd>, Failure> {
+    let failed = |errno| tree.failed("write", &path, errno);
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+    let file = match tree.open_plain(folder, path, flags) {
         Ok(file) => file,
-        Err(Errno::EXIST) => return Ok(None),
-        Err(errno) => return Err(failed(errno)),
+        Err(Shut::Errno(Errno::EXIST) | Shut::Odd(_)) => return Ok(None),
+        Err(Shut::Errno(errno)) => return Err(failed(errno)),
     };
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(failed)?;
     let links = rustix::fs::fstat(&file).map_err(failed)?.st_nlink;
@@ -85,12 +90,12 @@ fn create_locked(tree: &Tree, name: &str) -> Result<Option<OwnedFd>, Failure> {
 }
 
 /// Renames unless the target is taken, also where the file system cannot do both at once.
-pub(super) fn rename_if_absent(tree: &Tree, from: &str, to: &str) -> Result<(), Errno> {
-    let root = tree.root();
-    match rustix::fs::renameat_with(root, from, root, to, RenameFlags::NOREPLACE) {
+pub(super) fn rename_if_absent(from: (&OwnedFd, &str), to: (&OwnedFd, &str)) -> Result<(), Errno> {
+    let ((from, old), (to, new)) = (from, to);
+    match rustix::fs::renameat_with(from, old, to, new, RenameFlags::NOREPLACE) {
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
-            rustix::fs::linkat(root, from, root, to, AtFlags::empty())?;
-            rustix::fs::unlinkat(root, from, AtFlags::empty())
+            rustix::fs::linkat(from, old, to, new, AtFlags::empty())?;
+            rustix::fs::unlinkat(from, old, AtFlags::empty())
         }
         done => done,
     }
@@ -98,15 +103,16 @@ pub(super) fn rename_if_absent(tree: &Tree, from: &str, to: &str) -> Result<(), 
 
 /// Removes what crashed processes left. What is in use is locked, and stays.
 pub(super) fn remove_stale(tree: &Tree) {
+    let Ok(Some(folder)) = tree.open_folder(FOLDER) else {
+        return;
+    };
     for name in tree.hidden_names(FOLDER) {
-        let name = format!("{FOLDER}/{name}");
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let Ok(file) = rustix::fs::openat(tree.root(), &name, flags, Mode::empty()) else {
+        let Ok(file) = tree.open_plain(&folder, &format!("{FOLDER}/{name}"), OFlags::RDONLY) else {
             continue;
         };
         if rustix::fs::flock(file.as_fd(), FlockOperation::NonBlockingLockExclusive).is_ok() {
             // A bucket that cannot be written to is opened all the same: the next opening tries again.
-            let _ = rustix::fs::unlinkat(tree.root(), &name, AtFlags::empty());
+            let _ = rustix::fs::unlinkat(&*folder, &name, AtFlags::empty());
         }
     }
 }

@@ -3,10 +3,11 @@
 //! Invariant: a folder that `make_parent` returned has a durable name, and so has every folder above it.
 
 use super::failure::failed;
+use super::walk::{Shut, file_name, parent_of, way};
 use crate::bucket::missing_or_short;
 use crate::key::Key;
 use parking_lot::Mutex;
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, Dir, FileType, OFlags};
 use rustix::io::{Errno, retry_on_intr};
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -25,7 +26,7 @@ const LOST_AND_FOUND: &str = "lost+found";
 
 /// A folder, held open.
 pub(super) struct Tree {
-    root: Arc<OwnedFd>,
+    pub(super) root: Arc<OwnedFd>,
     path: PathBuf,
     folders: Mutex<HashMap<String, Arc<OwnedFd>>>,
 }
@@ -58,17 +59,17 @@ impl Tree {
         failed(doing, &format_args!("{}/{at}", self.path.display()), errno)
     }
 
-    /// Opens a file, or returns none when there is none.
+    /// Opens a plain file, or returns none when there is none.
     pub(super) fn open_file(&self, key: &Key, flags: OFlags) -> Result<Option<OwnedFd>, Failure> {
-        let failed = |errno| self.failed("open", key, errno);
-        let opened = rustix::fs::openat(self.root(), key.as_str(), flags | OFlags::CLOEXEC, Mode::empty());
-        let file = match opened {
-            Ok(file) => file,
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::ISDIR) => return Ok(None),
-            Err(errno) => return Err(failed(errno)),
+        let Some(folder) = self.open_folder(parent_of(key.as_str()))? else {
+            return Ok(None);
         };
-        let stat = rustix::fs::fstat(&file).map_err(failed)?;
-        Ok(FileType::from_raw_mode(stat.st_mode).is_file().then_some(file))
+        match self.open_plain(&folder, key.as_str(), flags) {
+            Ok(file) => Ok(Some(file)),
+            Err(Shut::Errno(Errno::NOENT | Errno::ISDIR)) => Ok(None),
+            Err(Shut::Errno(errno)) => Err(self.failed("open", key, errno)),
+            Err(Shut::Odd(failure)) => Err(failure),
+        }
     }
 
     /// Fills the parts, one behind the other, from `offset` of an open file.
@@ -107,16 +108,16 @@ impl Tree {
 
     /// Makes the folders that a key needs, durably, and returns the one that holds it.
     pub(super) fn make_parent(&self, key: &Key) -> Result<Arc<OwnedFd>, Failure> {
-        let Some((parent, _)) = key.as_str().rsplit_once('/') else {
+        let parent = parent_of(key.as_str());
+        if parent.is_empty() {
             return Ok(self.root.clone());
-        };
+        }
         if let Some(folder) = self.folders.lock().get(parent) {
             return Ok(folder.clone());
         }
         let mut folder = self.root.clone();
-        for end in parent.match_indices('/').map(|(at, _)| at).chain([parent.len()]) {
-            let path = &parent[..end];
-            let made = self.make_folder(path)?;
+        for path in way(parent) {
+            let made = self.make_folder(&folder, path)?;
             rustix::fs::fsync(&*folder).map_err(|errno| self.failed("sync the folder of", &path, errno))?;
             folder = Arc::new(made);
         }
@@ -128,31 +129,14 @@ impl Tree {
         Ok(folder)
     }
 
-    fn make_folder(&self, path: &str) -> Result<OwnedFd, Failure> {
-        let failed = |errno| self.failed("make the folder", &path, errno);
-        match rustix::fs::mkdirat(self.root(), path, Mode::from_raw_mode(0o755)) {
-            Ok(()) | Err(Errno::EXIST) => self.open_folder(path).map_err(failed),
-            Err(errno) => Err(failed(errno)),
-        }
-    }
-
-    fn open_folder(&self, path: &str) -> Result<OwnedFd, Errno> {
-        let path = if path.is_empty() { "." } else { path };
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        rustix::fs::openat(self.root(), path, flags, Mode::empty())
-    }
-
     /// Forgets folders that were held open: one may have been removed.
     pub(super) fn forget_folders(&self) {
         self.folders.lock().clear();
     }
 
     /// Makes a folder of the bucket's own, which is not part of what it keeps.
-    pub(super) fn make_hidden(&self, name: &str) -> Result<(), Failure> {
-        match rustix::fs::mkdirat(self.root(), name, Mode::from_raw_mode(0o755)) {
-            Ok(()) | Err(Errno::EXIST) => Ok(()),
-            Err(errno) => Err(self.failed("make the folder", &name, errno)),
-        }
+    pub(super) fn make_hidden(&self, name: &str) -> Result<OwnedFd, Failure> {
+        self.make_folder(&self.root, name)
     }
 
     /// Returns the names in a folder of the bucket's own; none when it cannot be read.
@@ -220,45 +204,48 @@ impl Tree {
 
     /// Removes a file durably, and the folders that are empty then.
     pub(super) fn remove(&self, key: &Key) -> Result<(), Failure> {
-        match rustix::fs::unlinkat(self.root(), key.as_str(), AtFlags::empty()) {
+        let Some(folder) = self.open_folder(parent_of(key.as_str()))? else {
+            return Ok(());
+        };
+        match rustix::fs::unlinkat(&*folder, key.file_name(), AtFlags::empty()) {
             Ok(()) => {}
-            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(()),
+            Err(Errno::NOENT) => return Ok(()),
             Err(errno) => return Err(self.failed("delete", key, errno)),
         }
-        let mut path = key.as_str();
-        while let Some((parent, _)) = path.rsplit_once('/') {
-            self.sync_folder(parent)?;
-            if rustix::fs::unlinkat(self.root(), parent, AtFlags::REMOVEDIR).is_err() {
+        let mut path = parent_of(key.as_str());
+        self.sync_folder(path)?;
+        while !path.is_empty() {
+            let above = parent_of(path);
+            let Some(folder) = self.open_folder(above)? else {
+                return Ok(());
+            };
+            if rustix::fs::unlinkat(&*folder, file_name(path), AtFlags::REMOVEDIR).is_err() {
                 return Ok(());
             }
             self.forget_folders();
-            path = parent;
+            self.sync_folder(above)?;
+            path = above;
         }
-        self.sync_folder("")
+        Ok(())
     }
 
-    /// Makes the names in a folder durable.
-    pub(super) fn sync_folder(&self, path: &str) -> Result<(), Failure> {
-        let synced = self.open_folder(path).and_then(rustix::fs::fsync);
-        match synced {
-            // Another process has removed it since; then it had nothing left to keep.
-            Ok(()) | Err(Errno::NOENT) => Ok(()),
-            Err(errno) => Err(Failure::Unknown(
-                self.failed("sync the folder", &path, errno).to_string(),
-            )),
-        }
+    /// Makes the names in a folder durable; another process may have removed it since: then it had nothing left to keep.
+    fn sync_folder(&self, path: &str) -> Result<(), Failure> {
+        let Some(folder) = self.open_folder(path)? else {
+            return Ok(());
+        };
+        rustix::fs::fsync(&*folder)
+            .map_err(|errno| Failure::Unknown(self.failed("sync the folder", &path, errno).to_string()))
     }
 
     /// Returns what a folder holds; nothing when there is no such folder.
     fn names(&self, path: &str) -> Result<Vec<Named>, Failure> {
         let failed = |errno| self.failed("list", &path, errno);
-        let folder = match self.open_folder(path) {
-            Ok(folder) => folder,
-            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(Vec::new()),
-            Err(errno) => return Err(failed(errno)),
+        let Some(folder) = self.open_folder(path)? else {
+            return Ok(Vec::new());
         };
         let mut names = Vec::new();
-        for entry in Dir::read_from(&folder).map_err(failed)? {
+        for entry in Dir::read_from(&*folder).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             let Ok(name) = entry.file_name().to_str() else {
                 continue;

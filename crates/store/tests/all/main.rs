@@ -6,6 +6,7 @@ mod buckets;
 mod crashes;
 mod damage;
 mod held;
+mod hostile;
 mod packs;
 mod proof;
 mod remote;
