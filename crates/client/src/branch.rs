@@ -2,6 +2,7 @@
 //!
 //! Invariant: the state's lock is never held while the owner is called.
 
+use crate::damage::Damage;
 use crate::frays::Frays;
 use crate::log::Log;
 use crate::retained::Retained;
@@ -9,6 +10,7 @@ use crate::ship::{Cut, LOG_SHIP, Shipping};
 use crate::stage::Stage;
 use crate::wait;
 use crate::wants::Waiting;
+use crate::watch::watch;
 use parking_lot::{Condvar, Mutex, RwLock, RwLockWriteGuard};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,8 +19,10 @@ use std::time::Duration;
 use tenure_core::tree::Memory;
 use tenure_core::{Missing, Outcome, Totals, Tree, Undecided};
 use tenure_model::codec::Malformed;
-use tenure_model::{BranchId, Clock, Failure, Ino, InoRange, Op, Refusal, SessionId, Timestamp, batch};
-use tenure_wire::owner::{Opened, Shared};
+use tenure_model::{
+    BranchId, Clock, Digest, Failure, Ino, InoRange, Op, Refusal, SessionId, Timestamp, batch,
+};
+use tenure_wire::owner::{Opened, Shared, identity};
 use tenure_wire::{Access, Error, Lent, Owner, Room};
 
 /// Pages that one op may have to load: a deep tree's paths and a huge file's extents, with a wide margin.
@@ -71,15 +75,26 @@ pub struct Unsynced {
     pub age: Duration,
 }
 
-/// Is told now and then what is not durable yet, so that somebody knows when this process is killed.
+/// Is told of each change, and when it is durable, so that somebody knows when this process is killed. It must be quick: all
+/// others wait meanwhile.
 pub trait Witness: Send + Sync {
-    /// Sees what is not durable now.
-    fn see(&self, unsynced: Unsynced);
+    /// Hears of a change that is not durable.
+    fn changed(&self);
+
+    /// Hears that so many changes have become durable.
+    fn shipped(&self, changes: u64);
+
+    /// Hears how many bytes of contents are staged now.
+    fn staged(&self, bytes: u64);
 }
 
 /// Nobody.
 impl Witness for () {
-    fn see(&self, _: Unsynced) {}
+    fn changed(&self) {}
+
+    fn shipped(&self, _: u64) {}
+
+    fn staged(&self, _: u64) {}
 }
 
 pub(crate) struct State {
@@ -100,11 +115,14 @@ pub(crate) struct Inner {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) witness: Arc<dyn Witness>,
     pub(crate) opened: Opened,
+    /// What tells the drive from every other.
+    pub(crate) drive: Digest,
     pub(crate) id: Option<BranchId>,
     pub(crate) options: Options,
     /// Whether the owner is in another process.
     pub(crate) is_elsewhere: bool,
     pub(crate) state: RwLock<State>,
+    pub(crate) damage: Mutex<Damage>,
     pub(crate) waiting: Waiting,
     pub(crate) shipping: Mutex<Shipping>,
     /// What may be lost with an owner elsewhere; none where packs are filled on a disk.
@@ -162,10 +180,12 @@ impl Branch {
             clock,
             witness,
             opened,
+            drive: identity(&hash_key),
             id,
             options,
             is_elsewhere,
             state: RwLock::new(state),
+            damage: Mutex::default(),
             waiting: Waiting::default(),
             shipping: Mutex::new(Shipping::begin(chain_start)),
             retained,
@@ -173,7 +193,12 @@ impl Branch {
             settled: Condvar::new(),
         });
         let threads = match (access, options.threads) {
-            (Access::Exclusive, Threads::Started) => inner.threads(),
+            (Access::Exclusive, Threads::Started) => {
+                if is_elsewhere {
+                    watch(&inner);
+                }
+                inner.threads()
+            }
             (Access::Read, _) | (_, Threads::None) => Vec::new(),
         };
         Ok(Branch {
@@ -185,6 +210,11 @@ impl Branch {
     /// Returns the session that holds it.
     pub fn session(&self) -> SessionId {
         self.inner.opened.session
+    }
+
+    /// Returns what tells the branch from every other of any drive; none for a checkpoint.
+    pub fn identity(&self) -> Option<(Digest, BranchId)> {
+        Some((self.inner.drive, self.inner.id?))
     }
 
     /// Returns what the owner said when the session was opened.
@@ -303,15 +333,15 @@ impl Inner {
     }
 
     pub(crate) fn load(&self, missing: &Missing) -> Result<(), Error> {
-        let bytes = self.asked()?.page(missing.at())?;
-        missing.supply(&bytes).map_err(|Malformed { what }| {
-            let at = missing.at();
-            Failure::Corrupt(format!(
-                "page {} of pack {}: malformed {what}",
-                at.digest, at.pack
-            ))
-            .into()
-        })
+        let page = self.asked()?.page(missing.at());
+        let supplied = page.and_then(|bytes| {
+            missing.supply(&bytes).map_err(|Malformed { what }| {
+                let at = missing.at();
+                let why = format!("page {} of pack {}: malformed {what}", at.digest, at.pack);
+                Failure::Corrupt(why).into()
+            })
+        });
+        supplied.inspect_err(|error| self.note_damage(error, None))
     }
 
     /// Reads the state, with every page that the reading needs.
@@ -379,6 +409,8 @@ impl Inner {
         state.log.push(op, self.clock.elapsed());
         let (first, long) = (state.log.count == 1, state.log.ops.len() >= LOG_SHIP);
         let answer = and(&mut state, outcome);
+        self.witness.changed();
+        self.witness.staged(state.stage.bytes());
         state.cut_long_log();
         drop(state);
         if first {

@@ -21,23 +21,24 @@ impl Branch {
         let layers = self.layers(ino, offset, len)?;
         let start = out.len();
         out.resize(start + layers.len, 0);
-        self.fill(&layers, offset, &mut out[start..])
+        self.fill(ino, &layers, offset, &mut out[start..])
     }
 
     /// Fills `into` with what the file holds from `offset` on, and returns how many bytes that are: fewer only at its end.
     pub fn read_into(&self, ino: Ino, offset: u64, into: &mut [u8]) -> Result<usize, Error> {
         let layers = self.layers(ino, offset, into.len())?;
-        self.fill(&layers, offset, &mut into[..layers.len])?;
+        self.fill(ino, &layers, offset, &mut into[..layers.len])?;
         Ok(layers.len)
     }
 
-    fn fill(&self, layers: &Layers, offset: u64, out: &mut [u8]) -> Result<(), Error> {
+    fn fill(&self, ino: Ino, layers: &Layers, offset: u64, out: &mut [u8]) -> Result<(), Error> {
         let mut end = 0;
         for piece in &layers.pieces {
             let from = (piece.offset - offset) as usize;
             out[end..from].fill(0);
             end = from + piece.extent.len() as usize;
-            self.inner.fill(piece, &mut out[from..end])?;
+            let filled = self.inner.fill(piece, &mut out[from..end]);
+            filled.inspect_err(|error| self.inner.note_damage(error, Some(ino)))?;
         }
         if !layers.is_staged {
             out[end..].fill(0);
@@ -88,6 +89,7 @@ impl Branch {
         let mut state = inner.changing()?;
         let first = state.stage.bytes() == 0;
         state.stage.put(ino, offset, bytes, time, now);
+        inner.witness.staged(state.stage.bytes());
         let full = state.stage.bytes() >= inner.options.stage_settle;
         drop(state);
         if first {

@@ -6,6 +6,7 @@
 
 mod branch;
 mod cut;
+mod damage;
 mod entry;
 mod file;
 mod frays;
@@ -18,6 +19,7 @@ mod ship;
 mod stage;
 pub mod wait;
 mod wants;
+mod watch;
 
 pub use branch::{Branch, Options, Threads, Unsynced, Witness};
 pub use tenure_core::{DirEntry, Outcome, Seek, Totals};

@@ -142,6 +142,7 @@ impl Inner {
             Err(Error::Refused(Refusal::NotFound)) => {
                 let mut state = self.state.write();
                 state.stage.settled(ino, &Kept::default(), self.clock.elapsed());
+                self.witness.staged(state.stage.bytes());
                 Ok(())
             }
             Err(error) => Err(error),

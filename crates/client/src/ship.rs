@@ -199,7 +199,6 @@ impl Inner {
                 }
                 Turn::End => return,
             }
-            self.witness.see(self.unsynced());
         }
     }
 
@@ -295,8 +294,9 @@ impl Inner {
                     shipping.accepted = Some(cut);
                     return shipped;
                 }
-                Err(error) if is_not_done(error) => self.state.write().cuts.push_front(cut),
-                Ok(()) | Err(_) => {}
+                // It is tried again; or the branch breaks, and says for as long as it is there how much was lost with it.
+                Err(_) => self.state.write().cuts.push_front(cut),
+                Ok(()) => {}
             }
             self.waiting.set_in_flight(InFlight::default());
             shipped?;
@@ -323,6 +323,7 @@ impl Inner {
             since: log.oldest(),
         });
         let Shipped { digest } = self.ship_batch(batch, after)?;
+        self.witness.shipped(log.count);
         shipping.number += 1;
         shipping.previous = digest;
         if let Some(retained) = &self.retained {

@@ -126,8 +126,8 @@ pub enum Failure {
     /// Bytes are not what they were: an object is missing, short or altered. The text names it.
     #[error("corrupt: {0}")]
     Corrupt(String),
-    /// A newer epoch owns the drive; this process has stopped for good.
-    #[error("the drive has a newer owner: {0}")]
+    /// This process owns the drive no longer, because of a newer epoch or of a lock that has gone; it has stopped for good.
+    #[error("this process does not own the drive any more: {0}")]
     Fenced(String),
 }
 

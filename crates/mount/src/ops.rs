@@ -11,6 +11,7 @@ mod entry;
 mod hidden;
 mod known;
 mod mounted;
+mod patience;
 mod pending;
 mod pool;
 mod privilege;
@@ -28,6 +29,7 @@ use again::Pools;
 use hidden::Hidden;
 use known::Known;
 use parking_lot::Mutex;
+use patience::Patience;
 use pending::Pending;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -69,6 +71,7 @@ pub(crate) struct Served {
     clock: Arc<dyn Clock>,
     known: Known,
     pools: Pools,
+    patience: Patience,
     hidden: Hidden,
     settings: Settings,
     requests: Requests,

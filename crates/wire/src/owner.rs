@@ -202,6 +202,12 @@ pub trait Owner<B>: Send + Sync {
         Ok(None)
     }
 
+    /// Returns a number that changes whenever the owner was reached anew, and may be another one than before; none while it
+    /// is not reached.
+    fn reached(&self) -> Option<u64> {
+        Some(0)
+    }
+
     /// Ends a session and takes back what it holds.
     fn close(&self, session: SessionId) -> Result<(), Error>;
 

@@ -8,13 +8,16 @@ use crate::waiting::{PATIENCE, Waiting};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 use tenure_model::Clock;
 
+/// The directory in which a mount says how it is, which is in no listing.
+pub(crate) const HIDDEN: &str = ".tenure";
 /// Where a mount says how it is.
-const INSIDE: &str = ".tenure/status";
+pub(crate) const INSIDE: &str = ".tenure/status";
 
 /// Show how a mount is: what is durable, what is not yet, what it has cost
 #[derive(Debug, clap::Args)]
@@ -79,6 +82,9 @@ pub(crate) struct Status {
     pub(crate) bucket_requests: BTreeMap<String, u64>,
     /// What the owner found when it took the drive over.
     pub(crate) notices: Vec<String>,
+    /// Why nothing that is not durable by now ever will be, if so.
+    #[serde(default)]
+    pub(crate) lost: Option<String>,
     /// What went wrong and still is.
     pub(crate) trouble: Option<String>,
 }
@@ -306,19 +312,10 @@ fn lossily<S: serde::Serializer>(dir: &Path, serializer: S) -> Result<S::Ok, S::
 
 fn show(status: &Status) -> Result<()> {
     let mut facts = Vec::new();
-    let durable = match status.unsynced.ops + status.unsynced.bytes {
-        0 => "everything is durable".to_owned(),
-        _ => format!(
-            "{} changes and {} are not durable yet; the oldest is {} ms old",
-            status.unsynced.ops,
-            output::bytes(status.unsynced.bytes),
-            status.unsynced.age_ms
-        ),
-    };
-    let mode = if status.read_only {
-        "read-only"
-    } else {
-        "exclusive"
+    let mode = match (&status.lost, status.read_only) {
+        (Some(_), _) => "nothing more is accepted",
+        (None, true) => "read-only",
+        (None, false) => "exclusive",
     };
     let mut row = |name: &str, value: String| {
         facts.push((name.to_owned(), value));
@@ -334,7 +331,7 @@ fn show(status: &Status) -> Result<()> {
             status.tier, status.lag_max_ms
         ),
     );
-    row("now", durable);
+    row("now", status.durable());
     row("lent", status.delegation.clone());
     row(
         "holds",
@@ -368,6 +365,44 @@ fn show(status: &Status) -> Result<()> {
         .iter()
         .for_each(|trouble| row("trouble", trouble.clone()));
     output::facts(&facts)
+}
+
+impl Status {
+    /// Tells whether everything that was changed is durable.
+    pub(crate) fn is_durable(&self) -> bool {
+        self.unsynced.ops + self.unsynced.bytes == 0
+    }
+
+    /// Says how much of what was changed is durable.
+    fn durable(&self) -> String {
+        let left = self.unsynced.to_string();
+        match (&self.lost, self.is_durable()) {
+            (None, true) => "everything is durable".to_owned(),
+            (None, false) => format!(
+                "{left} are not durable yet; the oldest is {} ms old",
+                self.unsynced.age_ms
+            ),
+            (Some(_), true) => "nothing more is accepted; everything that was is durable".to_owned(),
+            (Some(_), false) => {
+                format!("nothing more is accepted, and {left} are not durable and are lost with this mount")
+            }
+        }
+    }
+
+    /// Says how a mount is ended whose changes cannot be made durable.
+    pub(crate) fn how_to_give_up(&self) -> String {
+        let at = output::quoted(&self.dir);
+        format!(
+            "copy what you need out of {at}, where all can still be read; then kill {} && tenure unmount {at}, and mount again",
+            self.pid
+        )
+    }
+}
+
+impl fmt::Display for Unsynced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} changes and {}", self.ops, output::bytes(self.bytes))
+    }
 }
 
 fn named(status: &Status) -> String {

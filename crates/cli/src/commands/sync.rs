@@ -1,12 +1,12 @@
 //! `tenure sync`: makes everything in a mount durable.
 
-use crate::commands::status::Mounted;
+use crate::commands::status::{INSIDE, Mounted};
 use crate::error::Told;
 use crate::output;
 use crate::waiting::Waiting;
 use anyhow::{Context, Result};
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Make everything in a mount durable, and say so
 #[derive(Debug, clap::Args)]
@@ -28,14 +28,19 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     ))
 }
 
-/// Makes everything in a mount durable: an fsync of any directory covers all of its branch's names, and one of the
-/// root also all contents.
-pub(crate) fn sync(dir: &std::path::Path) -> Result<()> {
-    let root = File::open(dir).with_context(|| format!("cannot open {}", dir.display()))?;
-    root.sync_all().map_err(|error| {
-        let trouble = Mounted::at(dir).ok().and_then(|mounted| mounted.status.trouble);
+/// Makes everything in a mount durable.
+pub(crate) fn sync(dir: &Path) -> Result<()> {
+    // An fsync of the root would do it too, and hold the root's lock meanwhile: who needs a name there would wait in Linux.
+    let path = dir.join(INSIDE);
+    let all = File::open(&path).with_context(|| format!("cannot open {}", path.display()))?;
+    all.sync_all().map_err(|error| {
+        let status = Mounted::at(dir).ok().map(|mounted| mounted.status);
+        let trouble = status.as_ref().and_then(|status| status.trouble.clone());
         let why = trouble.unwrap_or_else(|| error.to_string());
-        let hint = format!("mend that, then: tenure sync {}", dir.display());
+        let hint = match status.filter(|status| status.lost.is_some()) {
+            Some(lost) => lost.how_to_give_up(),
+            None => format!("mend that, then: tenure sync {}", dir.display()),
+        };
         Told::failed(
             format!("{} could not be made durable: {why}", dir.display()),
             hint,

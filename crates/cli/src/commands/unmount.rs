@@ -48,8 +48,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Err(error) => return clear_dead(dir, error),
     };
     let status = mounted.status;
-    if !status.read_only {
-        sync_with_progress(dir, &status)?;
+    match &status.lost {
+        Some(_) if status.is_durable() => {}
+        Some(why) => return Err(not_durable(why, &status)),
+        None if status.read_only => {}
+        None => sync_with_progress(dir, &status)?,
     }
     let how = if args.detach {
         Unmount::Detach
@@ -87,9 +90,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     drop(waiting);
     output::line(format_args!(
-        "unmounted {}: everything is durable ({} tier)",
+        "unmounted {}: everything is durable ({} tier){}",
         dir.display(),
-        status.tier
+        status.tier,
+        status.lost.map_or_else(String::new, |why| format!("; {why}"))
     ))
 }
 
@@ -115,6 +119,16 @@ fn refuse_mounts_inside(dir: &Path) -> Result<()> {
             output::quoted(dir)
         ),
     ))
+}
+
+/// Says why a mount is not taken away whose changes would be lost with it.
+fn not_durable(why: &str, status: &Status) -> anyhow::Error {
+    let what = format!(
+        "{} in {} cannot be made durable: {why}",
+        status.unsynced,
+        status.dir.display()
+    );
+    Told::failed(what, status.how_to_give_up())
 }
 
 /// Unmounts, and tries again for a moment while the mount is in use: whoever starts a program has its open files twice
@@ -165,12 +179,13 @@ fn sync_with_progress(dir: &Path, status: &Status) -> Result<()> {
     });
     bar.finish_and_clear();
     synced.map_err(|error| {
-        let left = Mounted::at(dir).map_or_else(|_| status.unsynced, |mounted| mounted.status.unsynced);
+        let now = Mounted::at(dir).map_or_else(|_| status.clone(), |mounted| mounted.status);
+        if let Some(why) = &now.lost {
+            return not_durable(why, &now);
+        }
         let hint = format!(
-            "{} changes and {} are not durable; free space or mend the bucket, then unmount again; or give them up: kill {}",
-            left.ops,
-            output::bytes(left.bytes),
-            status.pid
+            "{} are not durable; free space or mend the bucket, then unmount again; or give them up: kill {}",
+            now.unsynced, now.pid
         );
         Told::failed(format!("{error:#}"), hint)
     })

@@ -194,3 +194,108 @@ fn what_nobody_syncs_is_durable_within_the_lag() {
     }
     home.done(&["unmount", text(&dir)]);
 }
+
+/// Guarantee 10: who lost the branch while its server was away is told so by the next owner, wherever that answers, and says
+/// nothing more to be durable.
+#[test]
+fn a_mount_that_lost_its_branch_while_its_server_was_away_is_told() {
+    let Some(home) = Home::new() else { return };
+    home.done(&["drive", "create", "work"]);
+    let server = home.serve(&[]);
+    let address = server.address.clone();
+    let [dir, idle] = [("m", "work"), ("i", "work@idle")].map(|(name, what)| {
+        if name == "i" {
+            home.done(&["fork", "work", "idle", "--server", &address]);
+        }
+        home.mount(what, name, &["--server", &address, "--lag", "60000"])
+    });
+    fs::write(dir.join("synced"), "synced").expect("there is room");
+    crate::home::sync(&dir.join("synced"));
+    fs::write(dir.join("lost"), "lost").expect("it is staged");
+    server.kill();
+    // Each takes five seconds: a holder that nobody has heard of is waited for.
+    let heir = home.mount("work", "n", &[]);
+    let other = home.mount("work@idle", "o", &[]);
+    let _server = home.serve(&[]);
+    for dir in [&dir, &idle] {
+        crate::home::until("it is told", || !home.status(dir)["lost"].is_null());
+        let status = home.status(dir);
+        assert!(
+            status["trouble"].to_string().contains("another session"),
+            "{status}"
+        );
+        let written = fs::write(dir.join("more"), "more").expect_err("nothing is accepted");
+        assert_eq!(written.raw_os_error(), Some(116));
+        let synced = File::open(dir).and_then(|dir| dir.sync_all());
+        assert_eq!(synced.expect_err("nothing is durable").raw_os_error(), Some(116));
+    }
+    let kept = home.tenure(&["unmount", text(&dir)]);
+    let said = String::from_utf8_lossy(&kept.stderr).into_owned();
+    assert!(
+        !kept.status.success() && said.contains("cannot be made durable"),
+        "{said}"
+    );
+    // Who has lost nothing is let go.
+    let said = home.done(&["unmount", text(&idle)]);
+    assert!(
+        said.contains("everything is durable") && said.contains("another session"),
+        "{said}"
+    );
+    home.kill(&dir);
+    assert_eq!(
+        fs::read_to_string(heir.join("synced")).expect("it was synced"),
+        "synced"
+    );
+    home.done(&["unmount", text(&other)]);
+    home.done(&["unmount", text(&heir)]);
+}
+
+/// Guarantee 2: the next mount says how much was not durable when the process ended: the first that succeeds, and of this branch
+/// alone.
+#[test]
+fn what_a_killed_mount_had_not_made_durable_is_said_by_the_next_that_succeeds() {
+    let Some(home) = Home::new() else { return };
+    let mounted = |arguments: &[&str]| {
+        let output = home.tenure(&[&["mount"], arguments].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.success(), said)
+    };
+    let dir = home.mount("work", "m", &["--create", "--lag", "60000"]);
+    fs::write(dir.join("synced"), "synced").expect("there is room");
+    home.done(&["sync", text(&dir)]);
+    fs::create_dir(dir.join("d")).expect("there is room");
+    for name in ["a", "b", "c"] {
+        fs::write(dir.join("d").join(name), [7; 1000]).expect("there is room");
+    }
+    let pid = home.process(&dir);
+    kill_process(pid, Signal::KILL).expect("it is there");
+    crate::home::until("it is gone", || {
+        fs::metadata(&dir).is_err_and(|error| error.raw_os_error() == Some(107))
+    });
+
+    let (succeeds, said) = mounted(&["work", text(&dir)]);
+    assert!(!succeeds, "the dead mount is still there: {said}");
+    home.done(&["unmount", text(&dir)]);
+    let (succeeds, said) = mounted(&["work", text(&dir), "--lag", "60000"]);
+    assert!(succeeds, "{said}");
+    assert!(
+        said.contains("4 changes of names") && said.contains("2.93 KiB"),
+        "{said}"
+    );
+    home.done(&["unmount", text(&dir)]);
+    let (succeeds, said) = mounted(&["work", text(&dir), "--lag", "60000"]);
+    assert!(
+        succeeds && !said.contains("not durable"),
+        "it is said once: {said}"
+    );
+
+    fs::write(dir.join("more"), "more").expect("there is room");
+    home.kill(&dir);
+    fs::remove_dir_all(home.folder.path().join("data")).expect("it is there");
+    let (succeeds, said) = mounted(&["work", text(&dir), "--create"]);
+    assert!(
+        succeeds && !said.contains("not durable"),
+        "it is another drive: {said}"
+    );
+    home.done(&["unmount", text(&dir)]);
+}

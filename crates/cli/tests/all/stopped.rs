@@ -156,7 +156,7 @@ fn cold(home: &Home, options: &[&str]) -> (Server, PathBuf) {
     (server, dir)
 }
 
-/// What only a stopped server has is waited for, and comes when it goes on.
+/// What only a stopped server has is waited for, and comes when it goes on; names for ten seconds, so these are stopped for less.
 #[test]
 fn readers_who_wait_for_a_stopped_server_go_on_with_it() {
     let Some(home) = Home::new() else { return };
@@ -170,7 +170,7 @@ fn readers_who_wait_for_a_stopped_server_go_on_with_it() {
             )
         })
         .collect();
-    pause(stop_time());
+    pause(stop_time().min(Duration::from_secs(5)));
     drop(stopped);
     callers.into_iter().for_each(Caller::succeeds);
     assert_eq!(fs::read(dir.join("d-7/file")).expect("it goes on"), vec![7; 5000]);
@@ -197,7 +197,7 @@ fn who_waits_for_what_a_stopped_server_has_can_be_ended_and_keeps_nobody_out() {
                 Caller::begin(&script, &dir)
             })
             .collect();
-        pause(stop_time());
+        pause(stop_time().min(Duration::from_secs(5)));
         let mut others = Caller::begin(
             "cat \"$0/own/file\" && echo more >\"$0/own/new\" && ls \"$0/own\"",
             &dir,
@@ -228,6 +228,43 @@ fn who_waits_for_what_a_stopped_server_has_can_be_ended_and_keeps_nobody_out() {
         holds(&dir, "own/new", "more\n");
         home.done(&["unmount", text(&dir)]);
     }
+}
+
+/// Tells whether Linux holds a process where no signal ends it (proc_pid_stat(5)).
+fn is_held(caller: &Caller) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", caller.0.id())).unwrap_or_default();
+    stat.contains(") D ")
+}
+
+/// Guarantee 14: who waits for a name of which only a stopped server knows whether it is there has a directory's lock; it is
+/// given up, and so nobody is held fast behind it for long; how the mount is can be asked all the while, also behind a sync.
+#[test]
+fn who_waits_for_a_name_of_a_stopped_server_holds_nobody_fast_for_long() {
+    let Some(home) = Home::new() else { return };
+    let (server, dir) = cold(&home, &[]);
+    let stopped = Stopped::new(server.process());
+    let syncs = home
+        .command(&["sync", text(&dir)])
+        .spawn()
+        .map(Caller)
+        .expect("it starts");
+    let waits = |script: &str| Caller::start(script, &dir);
+    let creates = waits("exec dd if=/dev/zero of=\"$0/new\" bs=1 count=1 status=none 2>/dev/null");
+    let mut all = vec![creates];
+    all.extend((0..4).map(|number| waits(&format!("exec stat \"$0/d-{}\" 2>/dev/null >&2", number * 60))));
+    assert!(home.done(&["status", text(&dir)]).contains("does not answer"));
+    until("nobody waits for a name", || {
+        all.iter_mut()
+            .all(|caller| caller.0.try_wait().expect("it is ours").is_some())
+    });
+    assert!(!is_held(&syncs));
+    let late = fs::metadata(dir.join("d-170/none")).expect_err("nobody knows");
+    assert_eq!(late.raw_os_error(), Some(110), "no longer waited for: {late}");
+    drop(stopped);
+    syncs.succeeds();
+    until("all is well", || fs::metadata(dir.join("d-170/file")).is_ok());
+    fs::write(dir.join("new"), "new").expect("it goes on");
+    home.done(&["unmount", text(&dir)]);
 }
 
 /// Guarantee 14: who asks how much is free, or how the mount is, waits for a stopped server no longer than a while, and

@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 use std::process::Command;
 
 /// All other mounts are listed, and the stopped one is named with what lets it go on, whichever way it hears the kernel.
@@ -192,6 +193,46 @@ fn who_is_kept_out_by_a_mount_is_told_which() {
     home.done(&["unmount", text(&dir)]);
 }
 
+/// Guarantee 12: who reads what is damaged gets EIO, and the mount says which object it is and whose bytes it held.
+#[test]
+fn damage_that_a_reader_meets_is_told_with_its_object_and_its_file() {
+    let Some(home) = Home::new() else { return };
+    let dir = home.mount("work", "m", &["--create"]);
+    fs::create_dir(dir.join("d")).expect("there is room");
+    let bytes: Vec<u8> = (0..100_000u32)
+        .flat_map(|number| {
+            number
+                .wrapping_mul(number)
+                .wrapping_mul(2_654_435_761)
+                .to_le_bytes()
+        })
+        .collect();
+    fs::write(dir.join("d/hit"), &bytes).expect("there is room");
+    fs::write(dir.join("whole"), "whole").expect("there is room");
+    home.done(&["unmount", text(&dir)]);
+    let packs = home.folder.path().join("data/tenure/bucket/drives/work/packs");
+    let packs = fs::read_dir(packs).expect("it is there").flatten();
+    for pack in packs.filter(|pack| pack.metadata().is_ok_and(|pack| pack.len() > 300_000)) {
+        let pack = File::options()
+            .write(true)
+            .open(pack.path())
+            .expect("it is there");
+        pack.write_all_at(&[0; 4096], 200_000).expect("it can be written");
+    }
+    home.mount("work", "m", &[]);
+    for _ in 0..2 {
+        let read = fs::read(dir.join("d/hit")).expect_err("it is damaged");
+        assert_eq!(read.raw_os_error(), Some(5));
+    }
+    assert_eq!(fs::read(dir.join("whole")).expect("it is whole"), b"whole");
+    let notices = home.status(&dir)["notices"].to_string();
+    assert!(
+        notices.contains("packs/") && notices.contains("/d/hit"),
+        "{notices}"
+    );
+    home.done(&["unmount", text(&dir)]);
+}
+
 /// Guarantee 4: once the lock is gone from the bucket, anybody may own the drive: no sync is acknowledged any more, and what was
 /// synced before is there for the next owner.
 #[test]
@@ -206,6 +247,21 @@ fn a_mount_whose_lock_was_removed_says_of_nothing_that_it_is_durable() {
     assert_ne!(refused.status.code(), Some(0));
     let status = home.status(&dir);
     assert!(status["trouble"].to_string().contains("lock"), "{status}");
+    let said = home.done(&["status", text(&dir)]);
+    assert!(
+        said.contains("are not durable and are lost") && !said.contains("everything is durable"),
+        "{said}"
+    );
+    assert!(!said.contains("newer owner"), "there is none: {said}");
+    let kept = home.tenure(&["unmount", text(&dir)]);
+    let said = String::from_utf8_lossy(&kept.stderr).into_owned();
+    assert_eq!(kept.status.code(), Some(3), "{said}");
+    let gives_up = format!("kill {} && tenure unmount", status["pid"]);
+    assert!(
+        said.contains("cannot be made durable") && said.contains(&gives_up),
+        "{said}"
+    );
+    assert!(!said.contains("0 changes"), "{said}");
     home.kill(&dir);
     let dir = home.mount("work", "m", &[]);
     assert_eq!(fs::read(dir.join("before")).expect("it was synced"), b"synced");

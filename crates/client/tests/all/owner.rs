@@ -23,6 +23,7 @@ pub(crate) struct Watched {
     before_place: Mutex<Option<Step>>,
     before_ship: Mutex<Option<ShipStep>>,
     shipped: AtomicU64,
+    reached: AtomicU64,
 }
 
 impl Watched {
@@ -34,6 +35,7 @@ impl Watched {
             before_place: Mutex::default(),
             before_ship: Mutex::default(),
             shipped: AtomicU64::new(0),
+            reached: AtomicU64::new(0),
         }
     }
 
@@ -57,6 +59,11 @@ impl Watched {
         *self.before_ship.lock() = Some(Box::new(step));
     }
 
+    /// Says that it was reached anew.
+    pub(crate) fn comes_back(&self) {
+        self.reached.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Returns how many batches were shipped so far.
     pub(crate) fn shipped(&self) -> u64 {
         self.shipped.load(Ordering::Relaxed)
@@ -66,6 +73,14 @@ impl Watched {
 impl Owner<Branch> for Watched {
     fn open(&self, who: &Who) -> Result<Opened, Error> {
         self.drive.open(who)
+    }
+
+    fn renew(&self, session: SessionId) -> Result<(), Error> {
+        Owner::renew(&*self.drive, session)
+    }
+
+    fn reached(&self) -> Option<u64> {
+        Some(self.reached.load(Ordering::Relaxed))
     }
 
     fn close(&self, session: SessionId) -> Result<(), Error> {

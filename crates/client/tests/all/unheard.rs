@@ -3,8 +3,8 @@
 use crate::owner::Watched;
 use crate::world::{At, World, make};
 use bytes::Bytes;
-use tenure_client::{Error, Options};
-use tenure_model::{Failure, Ino};
+use tenure_client::{Error, Options, Owner};
+use tenure_model::{Failure, Ino, Refusal};
 
 fn unheard(owner: &Watched) {
     let error: Error = Failure::Unknown("nobody answers".into()).into();
@@ -44,4 +44,39 @@ fn what_an_owner_here_does_not_know_ends_the_branch() {
     assert!(world.branch.sync_all().is_err());
     assert!(world.branch.broken().is_some());
     assert!(world.branch.write(ino, 0, Bytes::from_static(b"more")).is_err());
+}
+
+/// Whoever comes back to an owner that has lent the branch to somebody else meanwhile is told, also when he changes nothing.
+#[test]
+fn a_session_that_is_over_is_told_so_when_its_owner_is_reached_again() {
+    let world = World::new(At::Elsewhere, Options::default());
+    let ino = make(&world.branch, "file").unwrap();
+    world.sync(ino);
+    Owner::close(&*world.owner.drive, world.branch.session()).unwrap();
+    world.owner.comes_back();
+    while world.branch.broken().is_none() {
+        std::thread::yield_now();
+    }
+    let stale = Err(Error::Refused(Refusal::Stale));
+    assert_eq!(world.branch.write(ino, 0, Bytes::from_static(b"more")), stale);
+    assert_eq!(world.branch.sync_all(), stale);
+    assert_eq!(world.branch.unsynced().ops, 0, "nothing is lost");
+}
+
+/// What a broken branch has not made durable is never counted as if it were.
+#[test]
+fn what_is_lost_with_a_branch_is_counted_for_as_long_as_it_is_there() {
+    for at in [At::Here, At::Elsewhere] {
+        let world = World::new(at, Options::default());
+        let ino = make(&world.branch, "file").unwrap();
+        write(&world, ino, b"lost");
+        let error: Error = Failure::Fenced("somebody else has it".into()).into();
+        world.owner.before_ship(move || Err(error));
+        assert!(world.branch.sync_all().is_err());
+        assert!(world.branch.broken().is_some());
+        let lost = world.branch.unsynced();
+        assert!(lost.ops >= 2, "{lost:?}");
+        assert!(world.branch.sync_all().is_err());
+        assert_eq!(world.branch.unsynced().ops, lost.ops);
+    }
 }

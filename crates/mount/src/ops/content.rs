@@ -1,5 +1,6 @@
 //! Contents of files: read, written, made durable, and what is done to ranges.
 
+use super::hidden::is_hidden;
 use super::pending::Pending;
 use super::privilege::keeps_set_ids;
 use super::waiting::Waiting;
@@ -89,7 +90,7 @@ impl Served {
 
     /// Makes a file durable with all names; an fsync of the root makes everything durable, which `sync` cannot ask for.
     pub(super) fn fsync(&self, ino: Ino, is_lone: bool, pending: &mut Pending) {
-        if ino == Ino::ROOT {
+        if ino == Ino::ROOT || is_hidden(ino.0) {
             return self.syncfs(pending);
         }
         let Some(waiting) = pending.take().map(Waiting::new) else {

@@ -1,4 +1,5 @@
-//! `.tenure` in the root of a mount: not listed, but there for whoever asks by name. `status` in it tells how the mount is.
+//! `.tenure` in the root of a mount: not listed, but there for whoever asks by name. `status` in it tells how the mount is;
+//! an fsync of it makes everything durable, and keeps nobody from any name meanwhile.
 //!
 //! Invariant: a look-up of `status` gives the kernel an inode of its own with the text of that moment, so no cache ever serves
 //! an old one.
@@ -61,6 +62,8 @@ impl Hidden {
             match &request.operation {
                 // The whole mount has room, or not.
                 Operation::Statfs => return false,
+                // A sync of the whole mount that holds no lock but that of this one text.
+                Operation::Fsync { .. } => return false,
                 Operation::Lookup { name } if request.nodeid == DIRECTORY && *name == STATUS => {
                     self.tell(pending, counts);
                 }
@@ -140,7 +143,7 @@ impl Hidden {
             Operation::Open { .. } | Operation::Opendir { .. } | Operation::Flush { .. } => {
                 reply.error(Errno::NOSYS)
             }
-            Operation::Release { .. } | Operation::Releasedir { .. } | Operation::Fsync { .. } => reply.ok(),
+            Operation::Release { .. } | Operation::Releasedir { .. } => reply.ok(),
             _ => reply.error(Errno::PERM),
         }
     }

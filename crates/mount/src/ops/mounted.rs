@@ -3,6 +3,7 @@
 use super::again::Pools;
 use super::hidden::{Hidden, Status};
 use super::known::Known;
+use super::patience::Patience;
 use super::{Requests, Served, Settings, TTL_EXCLUSIVE};
 use crate::kernel::{Contents, Filesystem, MountError, Session, Transport, Unmount, UnmountError, Wakeups};
 use parking_lot::Mutex;
@@ -77,6 +78,7 @@ impl Mount {
             clock,
             known: Known::default(),
             pools: Pools::default(),
+            patience: Patience::default(),
             hidden: Hidden::new(status),
             settings: Settings {
                 kernel_checks,

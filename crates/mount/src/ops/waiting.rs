@@ -85,6 +85,20 @@ impl Slot {
         self.0.lock().reply.is_none()
     }
 
+    /// Ends the wait with an error, unless something is being changed; tells whether it has ended.
+    pub(super) fn give_up(&self, errno: Errno) -> bool {
+        let mut state = self.0.lock();
+        if state.acts {
+            return false;
+        }
+        let reply = state.reply.take();
+        drop(state);
+        if let Some(reply) = reply {
+            reply.error(errno);
+        }
+        true
+    }
+
     /// Ends the wait, now or when it would go on after a change; tells whether it has ended.
     fn interrupt(&self) -> bool {
         let mut state = self.0.lock();
@@ -92,12 +106,8 @@ impl Slot {
             state.is_interrupted = true;
             return false;
         }
-        let reply = state.reply.take();
         drop(state);
-        if let Some(reply) = reply {
-            reply.error(Errno::INTR);
-        }
-        true
+        self.give_up(Errno::INTR)
     }
 }
 

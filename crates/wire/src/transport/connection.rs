@@ -291,6 +291,10 @@ impl<B> Owner<B> for Connection {
         self.call(&self.order, Request::Renew(session), done)
     }
 
+    fn reached(&self) -> Option<u64> {
+        self.order.reached()
+    }
+
     fn close(&self, session: SessionId) -> Result<(), Error> {
         let ended = self.end(Request::Close(session));
         if !matches!(ended, Err(Error::Failed(_))) {

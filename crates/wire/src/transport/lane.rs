@@ -91,6 +91,8 @@ struct State {
     was_up: bool,
     /// Links in a row over which no answer came.
     barren: u32,
+    /// Links that there were.
+    links: u64,
     /// The door that was closed last, if nobody knocks there again yet.
     closed_door: Option<ClosedDoor>,
 }
@@ -137,6 +139,12 @@ enum Progress {
 }
 
 impl State {
+    /// Has a link to write to from now on.
+    fn begin(&mut self, link: Arc<Link>) {
+        self.stage = Stage::Up(link);
+        self.links += 1;
+    }
+
     /// Takes out those who wait and are meant.
     fn extract(&mut self, is_meant: impl Fn(&Waiting) -> bool) -> Vec<Waiting> {
         let taken = self.waiting.extract_if(.., |_, waiting| is_meant(waiting));
@@ -161,6 +169,7 @@ impl Lane {
             waiting: BTreeMap::new(),
             was_up: !purpose.is_first,
             barren: 0,
+            links: 0,
             closed_door: None,
         };
         Self(Arc::new(Inner {
@@ -184,6 +193,12 @@ impl Lane {
     pub(super) fn come_back(&self) -> Result<(), Error> {
         let is_down = matches!(self.0.state.lock().stage, Stage::Down);
         if is_down { self.connect() } else { Ok(()) }
+    }
+
+    /// Returns the number of the link that it has, if it has one.
+    pub(super) fn reached(&self) -> Option<u64> {
+        let state = self.0.state.lock();
+        matches!(state.stage, Stage::Up(_)).then_some(state.links)
     }
 
     /// Asks; `then` is told what came of it within `within`, on a thread that must not be held up.
@@ -315,7 +330,7 @@ impl Inner {
                 Failure::DidNotHappen(format!("no thread can be started to read answers: {error}"))
             })?;
         *self.reader.lock() = Some(reader);
-        state.stage = Stage::Up(link);
+        state.begin(link);
         state.was_up = true;
         Ok(())
     }

@@ -4,6 +4,7 @@
 //! closed unless they come back in time. Invariant: a connection's batches are shipped one after the other, in the order
 //! in which they came.
 
+use super::address::ServerAddress;
 use super::answer::{Spoken, Unanswered, answer};
 use super::guest::Guest;
 use super::outbox::{Outbox, Outgoing};
@@ -172,7 +173,7 @@ impl Visit {
         }
         let drive = match hello.drive {
             Some(name) => {
-                let owner = find(&*host, &name)?;
+                let owner = find(&*host, &name).map_err(|sent| Some(self.within_reach(sent)))?;
                 let found = owner.identity().map_err(|error| Some(turned_away(&error)))?;
                 if let (Some(seen), Some(found)) = (hello.identity, found)
                     && seen != found
@@ -191,6 +192,18 @@ impl Visit {
         let spoken = Spoken { host, drive, guest };
         self.take_up(&spoken, &hello.sessions);
         Ok((spoken, peer))
+    }
+
+    /// Returns what a client is told who is sent away: to a socket of this machine nobody is sent who has come by the network.
+    fn within_reach(&self, away: Away) -> Welcome {
+        match away {
+            Away::Elsewhere(ServerAddress::Unix(path)) if self.guest.is_some() => Welcome::Later(format!(
+                "a process on the server's machine owns the drive, and answers there alone, at unix:{}",
+                path.display()
+            )),
+            Away::Elsewhere(address) => Welcome::Elsewhere(address.to_string()),
+            Away::Turned(welcome) => welcome,
+        }
     }
 
     /// Takes sessions up that come back from a connection that has ended.
@@ -323,12 +336,18 @@ impl Visit {
     }
 }
 
+/// Why a client does not find the owner of its drive here.
+enum Away {
+    Elsewhere(ServerAddress),
+    Turned(Welcome),
+}
+
 /// Finds the owner of a drive, or returns with what its client is sent away.
-fn find<B>(host: &dyn Host<B>, name: &DriveName) -> Result<Arc<dyn Owner<B>>, Option<Welcome>> {
+fn find<B>(host: &dyn Host<B>, name: &DriveName) -> Result<Arc<dyn Owner<B>>, Away> {
     match host.drive(name) {
         Ok(Whereabouts::Here(owner)) => Ok(owner),
-        Ok(Whereabouts::Elsewhere(address)) => Err(Some(Welcome::Elsewhere(address.to_string()))),
-        Err(error) => Err(Some(turned_away(&error))),
+        Ok(Whereabouts::Elsewhere(address)) => Err(Away::Elsewhere(address)),
+        Err(error) => Err(Away::Turned(turned_away(&error))),
     }
 }
 

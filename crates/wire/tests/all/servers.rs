@@ -209,17 +209,32 @@ fn another_drive_of_the_same_name_is_not_taken_for_the_one_before() {
 
 #[test]
 fn a_client_is_sent_nowhere_that_is_less_safe() {
-    let unsafe_ones = [Carrier::Plain, Carrier::Unix].map(well_served);
-    for there in &unsafe_ones {
-        let sending = sending(Carrier::Tls);
+    let there = well_served(Carrier::Plain);
+    let sending = sending(Carrier::Tls);
+    sending.to(&there.address);
+    let reached = reach(vec![sending.address.clone()]).map(drop);
+    assert!(
+        matches!(&reached, Err(Error::Refused(Refusal::Because(why))) if why.contains("another kind of address")),
+        "{reached:?}"
+    );
+    assert!(there.fake.begun().is_empty());
+}
+
+/// The owner may come to where the client can reach it: it asks again.
+#[test]
+fn who_has_come_by_the_network_is_sent_to_no_socket_of_the_servers_machine() {
+    let there = well_served(Carrier::Unix);
+    for carrier in [Carrier::Plain, Carrier::Tls] {
+        let sending = sending(carrier);
         sending.to(&there.address);
         let reached = reach(vec![sending.address.clone()]).map(drop);
+        assert!(is_not_done(&reached), "{reached:?}");
         assert!(
-            matches!(&reached, Err(Error::Refused(Refusal::Because(why))) if why.contains("another kind of address")),
+            format!("{reached:?}").contains("answers there alone"),
             "{reached:?}"
         );
     }
-    assert!(unsafe_ones.iter().all(|there| there.fake.begun().is_empty()));
+    assert!(there.fake.begun().is_empty());
 }
 
 #[test]

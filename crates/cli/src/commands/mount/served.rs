@@ -3,7 +3,7 @@
 use super::Args;
 use super::witness::Note;
 use crate::clock::MachineClock;
-use crate::commands::status::{Status, Unsynced, escaped};
+use crate::commands::status::{HIDDEN, Status, Unsynced, escaped};
 use crate::drives::Drives;
 use crate::error::Told;
 use crate::mounts;
@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel, sync_channel};
 use std::time::Duration;
 use tenure_client::{Branch, Witness};
-use tenure_model::{Clock, Failure};
+use tenure_model::{Clock, Failure, Refusal};
 use tenure_mount::kernel::{MountError, Unmount};
 use tenure_mount::{Mount, Status as WriteStatus};
 use tenure_wire::{Access, Opened, Owner};
@@ -136,23 +136,25 @@ fn mount_and_wait(
         lag_max: args.lag_max(),
         ..Default::default()
     };
-    let witness: Arc<dyn Witness> = if read_only {
-        Arc::new(())
-    } else {
-        let (note, last) = Note::begin(&args.place.identity()?, args.what.drive.as_str(), name)?;
-        opened.notices.extend(last);
-        Arc::new(note)
-    };
-    let parts = (Arc::clone(&clock), witness);
+    let note = Arc::new(Note::default());
     let branch = Arc::new(Branch::hold(
         Arc::clone(&owner),
-        parts,
+        (Arc::clone(&clock), Arc::clone(&note) as Arc<dyn Witness>),
         opened.clone(),
         (name, access),
         options,
     )?);
+    if !read_only {
+        opened.notices.extend(note.begin(&branch)?);
+    }
     let (end, ended) = channel();
     let mount = attach(args, dir, read_only, &opened, &owner, &branch, clock, end.clone())?;
+    if let Err(error) = note.publish() {
+        let what = format!("should this process be killed, nobody will say how much was lost: {error:#}");
+        opened.notices.push(what);
+    }
+    // Linux then knows it, and asks for it without the root's lock, which somebody may have who waits.
+    let _ = std::fs::metadata(dir.join(HIDDEN));
     listen_for_signals(end)?;
     ready(&Ready {
         mounted: format!("{}@{name} at {}", args.what.drive, dir.display()),
@@ -235,6 +237,18 @@ fn purpose(dir: &Path) -> String {
     format!("mount at {}", dir.display())
 }
 
+/// Says why nothing that is changed here counts any more.
+fn lost(error: &tenure_wire::Error) -> String {
+    match error {
+        tenure_wire::Error::Refused(Refusal::Stale) => {
+            "this mount was not heard of for so long that its branch could be lent to \
+            another session, which has it now"
+                .to_owned()
+        }
+        tenure_wire::Error::Refused(_) | tenure_wire::Error::Failed(_) => error.to_string(),
+    }
+}
+
 /// Says why what is not durable waits, where this mount knows it before the owner does.
 fn waits(branch: &Branch) -> Option<String> {
     let trouble = branch.trouble()?;
@@ -292,10 +306,14 @@ impl About {
     fn status(&self, owner: &AskedOwner, branch: &Branch, requests: BTreeMap<String, u64>) -> Status {
         let (unsynced, totals) = (branch.unsynced(), branch.totals());
         let of_owner = owner.status();
-        let trouble = match (&of_owner, branch.broken()) {
-            (_, Some(error)) if !self.read_only => Some(error.to_string()),
-            (Ok(status), _) => status.trouble.clone().or_else(|| waits(branch)),
-            (Err(error), _) => Some(error.to_string()),
+        let lost = branch
+            .broken()
+            .filter(|_| !self.read_only)
+            .map(|error| lost(&error));
+        let trouble = match (&of_owner, &lost) {
+            (_, Some(why)) => Some(why.clone()),
+            (Ok(status), None) => status.trouble.clone().or_else(|| waits(branch)),
+            (Err(error), None) => Some(error.to_string()),
         };
         let of_owner = of_owner.ok();
         Status {
@@ -311,12 +329,13 @@ impl About {
             tier: self.opened.tier.clone(),
             epoch: self.opened.epoch.0,
             session: self.opened.session.0,
-            delegation: if self.read_only {
-                "nothing: it is only read"
-            } else {
-                "the branch whole"
+            delegation: match (self.read_only, &lost) {
+                (true, _) => "nothing: it is only read",
+                (false, Some(_)) => "nothing any more",
+                (false, None) => "the branch whole",
             }
             .to_owned(),
+            lost,
             unsynced: Unsynced {
                 ops: unsynced.ops,
                 bytes: unsynced.bytes,
@@ -329,7 +348,7 @@ impl About {
             journal_bytes: of_owner.as_ref().map_or(0, |status| status.journal_bytes),
             requests,
             bucket_requests: of_owner.map(|status| status.requests).unwrap_or_default(),
-            notices: self.opened.notices.clone(),
+            notices: [&self.opened.notices[..], &branch.damage()].concat(),
             trouble,
         }
     }

@@ -145,7 +145,7 @@ impl Inner {
                 self.fail(&closed());
                 return None;
             }
-            state.stage = Stage::Up(incoming.link.clone());
+            state.begin(incoming.link.clone());
             drop(state);
             self.changed.notify_all();
             return Some(incoming);

@@ -1,0 +1,128 @@
+//! Damage that was met: which objects could not be read as they were, and what they held, in words for people.
+//!
+//! Invariant: each object is told once in the log, and few of them and of their files are kept, whatever is read again and again.
+
+use crate::branch::{Branch, Inner};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::ControlFlow;
+use tenure_model::{Failure, Ino, Kind};
+use tenure_wire::Error;
+
+/// Damaged objects, and files of each, that are told: whoever needs more lets the drive be checked.
+const OBJECTS_MAX: usize = 16;
+const FILES_MAX: usize = 8;
+/// Entries that are looked through for the path of a file: a moment's work.
+const ENTRIES_MAX: usize = 20_000;
+
+/// What is known of damage: what was said of each object, and which files it took something from.
+#[derive(Default)]
+pub(crate) struct Damage(BTreeMap<String, BTreeSet<String>>);
+
+impl Damage {
+    /// Takes up what was said; false where it is known, or there is too much.
+    fn add(&mut self, what: &str, file: Option<String>) -> bool {
+        if self.0.len() == OBJECTS_MAX && !self.0.contains_key(what) {
+            return false;
+        }
+        let is_new = !self.0.contains_key(what);
+        let files = self.0.entry(what.to_owned()).or_default();
+        let is_new_file = file.is_some_and(|file| files.len() < FILES_MAX && files.insert(file));
+        is_new || is_new_file
+    }
+
+    /// Tells whether nothing that is found out about a file would be kept.
+    fn is_full(&self, what: &str) -> bool {
+        match self.0.get(what) {
+            Some(files) => files.len() == FILES_MAX,
+            None => self.0.len() == OBJECTS_MAX,
+        }
+    }
+
+    fn sentences(&self) -> Vec<String> {
+        let sentence = |(what, files): (&String, &BTreeSet<String>)| {
+            if files.is_empty() {
+                return format!("corrupt: {what}; who needs it gets EIO");
+            }
+            let more = if files.len() == FILES_MAX {
+                " and maybe others"
+            } else {
+                ""
+            };
+            let files: Vec<_> = files.iter().map(String::as_str).collect();
+            format!(
+                "corrupt: {what}; reading {}{more} gives EIO there",
+                files.join(", ")
+            )
+        };
+        self.0.iter().map(sentence).collect()
+    }
+}
+
+impl Branch {
+    /// Returns what damage was met so far, a sentence for each object.
+    pub fn damage(&self) -> Vec<String> {
+        self.inner.damage.lock().sentences()
+    }
+}
+
+impl Inner {
+    /// Notes that an object could not be read, if that is the error.
+    pub(crate) fn note_damage(&self, error: &Error, ino: Option<Ino>) {
+        let Error::Failed(Failure::Corrupt(what)) = error else {
+            return;
+        };
+        if self.damage.lock().is_full(what) {
+            return;
+        }
+        let file = ino.map(|ino| {
+            self.path(ino)
+                .unwrap_or_else(|| format!("the file of inode {ino}"))
+        });
+        if self.damage.lock().add(what, file.clone()) {
+            let file = file.unwrap_or_default();
+            tracing::error!(what, file, "an object of the bucket is damaged or missing");
+        }
+    }
+
+    /// Returns a path of an inode, if it is found soon.
+    fn path(&self, wanted: Ino) -> Option<String> {
+        let mut directories = VecDeque::from([(Ino::ROOT, String::new())]);
+        let mut looked = 0;
+        while let Some((directory, path)) = directories.pop_front() {
+            // What cannot be read is told by itself.
+            let Some(entries) = self.entries(directory) else {
+                continue;
+            };
+            for (ino, kind, name) in entries {
+                let path = format!("{path}/{}", String::from_utf8_lossy(&name));
+                if ino == wanted {
+                    return Some(path);
+                }
+                if kind == Kind::Directory {
+                    directories.push_back((ino, path));
+                }
+                looked += 1;
+            }
+            if looked >= ENTRIES_MAX {
+                return None;
+            }
+        }
+        None
+    }
+
+    fn entries(&self, directory: Ino) -> Option<Vec<(Ino, Kind, Box<[u8]>)>> {
+        let listed = self.read(|state| {
+            let mut entries = Vec::new();
+            state.branch.list(directory, 0, |entry| {
+                entries.push((entry.ino, entry.kind, entry.name.into()));
+                if entries.len() < ENTRIES_MAX {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
+                }
+            })?;
+            Ok(entries)
+        });
+        listed.ok()
+    }
+}
