@@ -1,9 +1,9 @@
 //! Damage that was met: which objects could not be read as they were, and what they held, in words for people.
 //!
-//! Invariant: each object is told once in the log, and few of them and of their files are kept, whatever is read again and again.
+//! Invariant: each object is told once in the log for a file, and few of them and of their files, whatever is read again and again.
 
 use crate::branch::{Branch, Inner};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 use tenure_model::{Failure, Ino, Kind};
 use tenure_wire::Error;
@@ -14,32 +14,29 @@ const FILES_MAX: usize = 8;
 /// Entries that are looked through for the path of a file: a moment's work.
 const ENTRIES_MAX: usize = 20_000;
 
+/// An entry of a directory.
+type Entry = (Ino, Kind, Box<[u8]>);
+
 /// What is known of damage: what was said of each object, and which files it took something from.
 #[derive(Default)]
-pub(crate) struct Damage(BTreeMap<String, BTreeSet<String>>);
+pub(crate) struct Damage(BTreeMap<String, BTreeMap<Ino, String>>);
 
 impl Damage {
-    /// Takes up what was said; false where it is known, or there is too much.
-    fn add(&mut self, what: &str, file: Option<String>) -> bool {
-        if self.0.len() == OBJECTS_MAX && !self.0.contains_key(what) {
-            return false;
+    /// Tells whether what was said of an object, with the file that it was met in, is known, or too much is.
+    fn knows(&self, what: &str, ino: Option<Ino>) -> bool {
+        match (self.0.get(what), ino) {
+            (None, _) => self.0.len() == OBJECTS_MAX,
+            (Some(_), None) => true,
+            (Some(files), Some(ino)) => files.len() == FILES_MAX || files.contains_key(&ino),
         }
-        let is_new = !self.0.contains_key(what);
-        let files = self.0.entry(what.to_owned()).or_default();
-        let is_new_file = file.is_some_and(|file| files.len() < FILES_MAX && files.insert(file));
-        is_new || is_new_file
     }
 
-    /// Tells whether nothing that is found out about a file would be kept.
-    fn is_full(&self, what: &str) -> bool {
-        match self.0.get(what) {
-            Some(files) => files.len() == FILES_MAX,
-            None => self.0.len() == OBJECTS_MAX,
-        }
+    fn add(&mut self, what: &str, file: Option<(Ino, String)>) {
+        self.0.entry(what.to_owned()).or_default().extend(file);
     }
 
     fn sentences(&self) -> Vec<String> {
-        let sentence = |(what, files): (&String, &BTreeSet<String>)| {
+        let sentence = |(what, files): (&String, &BTreeMap<Ino, String>)| {
             if files.is_empty() {
                 return format!("corrupt: {what}; who needs it gets EIO");
             }
@@ -48,7 +45,7 @@ impl Damage {
             } else {
                 ""
             };
-            let files: Vec<_> = files.iter().map(String::as_str).collect();
+            let files: Vec<_> = files.values().map(String::as_str).collect();
             format!(
                 "corrupt: {what}; reading {}{more} gives EIO there",
                 files.join(", ")
@@ -71,17 +68,21 @@ impl Inner {
         let Error::Failed(Failure::Corrupt(what)) = error else {
             return;
         };
-        if self.damage.lock().is_full(what) {
+        if self.damage.lock().knows(what, ino) {
             return;
         }
-        let file = ino.map(|ino| {
+        let path = |ino| {
             self.path(ino)
                 .unwrap_or_else(|| format!("the file of inode {ino}"))
-        });
-        if self.damage.lock().add(what, file.clone()) {
-            let file = file.unwrap_or_default();
-            tracing::error!(what, file, "an object of the bucket is damaged or missing");
-        }
+        };
+        let file = ino.map(|ino| (ino, path(ino)));
+        let named = file.as_ref().map_or("", |(_, path)| path);
+        tracing::error!(
+            what,
+            file = named,
+            "an object of the bucket is damaged or missing"
+        );
+        self.damage.lock().add(what, file);
     }
 
     /// Returns a path of an inode, if it is found soon.
@@ -110,7 +111,7 @@ impl Inner {
         None
     }
 
-    fn entries(&self, directory: Ino) -> Option<Vec<(Ino, Kind, Box<[u8]>)>> {
+    fn entries(&self, directory: Ino) -> Option<Vec<Entry>> {
         let listed = self.read(|state| {
             let mut entries = Vec::new();
             state.branch.list(directory, 0, |entry| {

@@ -16,24 +16,20 @@ const HOLD_MAX: Duration = Duration::from_secs(10);
 const TICK: Duration = Duration::from_millis(100);
 
 /// Tells whether Linux holds the lock of a directory while it waits for the answer.
-#[expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "whatever is not about a directory's names holds no lock of a directory"
-)]
 pub(super) fn holds_directory(request: &Request<'_>) -> bool {
-    match &request.operation {
+    matches!(
+        &request.operation,
         Operation::Lookup { .. }
-        | Operation::Symlink { .. }
-        | Operation::Mknod { .. }
-        | Operation::Mkdir { .. }
-        | Operation::Unlink { .. }
-        | Operation::Rmdir { .. }
-        | Operation::Rename { .. }
-        | Operation::Link { .. }
-        | Operation::Readdir { .. }
-        | Operation::Readdirplus { .. } => true,
-        _ => false,
-    }
+            | Operation::Symlink { .. }
+            | Operation::Mknod { .. }
+            | Operation::Mkdir { .. }
+            | Operation::Unlink { .. }
+            | Operation::Rmdir { .. }
+            | Operation::Rename { .. }
+            | Operation::Link { .. }
+            | Operation::Readdir { .. }
+            | Operation::Readdirplus { .. }
+    )
 }
 
 /// Those who wait with a directory's lock.
