@@ -20,11 +20,21 @@ use tenure_store::{Bucket, Key};
 /// What stands directly below a drive.
 const FOLDERS: [&str; 5] = ["epochs", "journal", "lock", "manifests", "packs"];
 
+/// How much is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// The small objects: claims, marks, seals and manifests.
+    Objects,
+    /// Every record as well.
+    Records,
+}
+
 /// Returns a sentence for each object of a drive's order that is damaged, missing, or none of the drive's.
-pub fn audit(bucket: &dyn Bucket, drive: &DriveName) -> Result<Vec<String>, Failure> {
+pub fn audit(bucket: &dyn Bucket, drive: &DriveName, depth: Depth) -> Result<Vec<String>, Failure> {
     let mut audit = Audit {
         bucket,
         drive,
+        depth,
         faults: Vec::new(),
     };
     for name in bucket.children(&format!("drives/{drive}/"))? {
@@ -41,6 +51,7 @@ pub fn audit(bucket: &dyn Bucket, drive: &DriveName) -> Result<Vec<String>, Fail
 struct Audit<'a> {
     bucket: &'a dyn Bucket,
     drive: &'a DriveName,
+    depth: Depth,
     faults: Vec<String>,
 }
 
@@ -128,7 +139,7 @@ impl Audit<'_> {
 
     /// Looks at an epoch that is over and whose segments are objects, while they are needed: those before may be gone.
     fn past_objects(&mut self, epoch: Epoch, first_needed: Epoch) -> Result<(), Failure> {
-        if epoch >= first_needed {
+        if epoch >= first_needed && self.depth == Depth::Records {
             let names = Names {
                 bucket: self.bucket,
                 drive: self.drive,
@@ -145,6 +156,9 @@ impl Audit<'_> {
         let seal = self.note(read)?;
         if seal == Some(None) {
             self.missing(&seal::key(self.drive, epoch), "");
+        }
+        if self.depth == Depth::Objects {
+            return Ok(());
         }
         let found = read::list(self.bucket, self.drive, epoch)?;
         let Some(first) = found.segments.first() else {

@@ -22,7 +22,7 @@ pub mod open;
 
 mod audit;
 
-pub use audit::audit;
+pub use audit::{Depth, audit};
 pub use chain::Position;
 pub use claimant::{Claimant, Draw, Means};
 pub use epoch::Claim;

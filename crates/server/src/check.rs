@@ -3,12 +3,14 @@
 //! It looks at a snapshot while holders go on. Invariant: one fault does not hide the others; what cannot be read is
 //! named, and the rest is still looked at.
 
+mod lost;
 mod path;
 
 use crate::drive::Inner;
 use crate::state::{LineKind, State};
 use std::collections::{BTreeMap, BTreeSet};
 use tenure_core::Branch;
+use tenure_journal::Depth;
 use tenure_model::{Address, Extent, Failure, Ino, PackNumber};
 use tenure_wire::Error;
 
@@ -29,11 +31,18 @@ impl Inner {
         let mut state = self.with(|live| Ok(live.state.clone()))?;
         let mut faults = state.check();
         let mut packed = Packed::default();
+        let depth = if deep { Depth::Records } else { Depth::Objects };
+        match tenure_journal::audit(&*self.bucket, &self.name, depth) {
+            Ok(told) => faults.extend(told),
+            Err(failure) => faults.push(failure.to_string()),
+        }
+        faults.extend(
+            self.packs
+                .lacking()
+                .into_iter()
+                .map(|lacking| lacking.why.to_string()),
+        );
         if deep {
-            match tenure_journal::audit(&*self.bucket, &self.name) {
-                Ok(told) => faults.extend(told),
-                Err(failure) => faults.push(failure.to_string()),
-            }
             self.verify_packs(&mut packed, &mut faults);
         }
         for (id, line) in state.lines() {
@@ -111,7 +120,7 @@ impl Inner {
         }
         match self.packs.find(*at) {
             Err(failure) => Some(failure.to_string()),
-            Ok(None) => Some(format!("pack {} does not hold the chunk {}", at.pack, at.digest)),
+            Ok(None) => self.packs.read(*at).err().map(|failure| failure.to_string()),
             Ok(Some(entry)) if u64::from(*start) + u64::from(*len) > u64::from(entry.len) => Some(format!(
                 "the chunk {} of pack {} is too short",
                 at.digest, at.pack

@@ -125,7 +125,7 @@ fn try_take_over(
     let trails = Trails::new(name.clone(), bucket.as_ref());
     // A file holds many records; where each segment is an object, there may be one for each record.
     let inherited = if found.packs.are_held() { found.records } else { 0 };
-    Ok(Arc::new(Inner {
+    let mut inner = Inner {
         name: name.clone(),
         epoch,
         filling: Filling::new(
@@ -153,7 +153,10 @@ fn try_take_over(
         notices: found.notices,
         bucket,
         options: options.clone(),
-    }))
+    };
+    let lost = inner.lost_notices();
+    inner.notices.extend(lost);
+    Ok(Arc::new(inner))
 }
 
 /// Returns by what means a drive is claimed; without threads it is read one object after the other.

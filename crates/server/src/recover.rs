@@ -13,10 +13,9 @@ use tenure_core::Tree;
 use tenure_core::tree::Memory;
 use tenure_journal::{Journal, Manifest, Opening};
 use tenure_model::codec::Codec;
-use tenure_model::{ChunkPlace, Digest, DriveName, Failure, PackNumber, Record, Seq};
+use tenure_model::{ChunkPlace, DriveName, Failure, PackNumber, Record, Seq};
 use tenure_store::Bucket;
-use tenure_store::key::number_text;
-use tenure_store::pack::{Missing, PackName, Packs};
+use tenure_store::pack::{PackName, Packs};
 use tenure_wire::Error;
 
 /// A drive as it was recovered.
@@ -108,6 +107,8 @@ impl<'a> Recovery<'a> {
         let memory = Memory::new();
         let listing = Packs::list(bucket, name)?;
         add_all(&packs, listing.sealed);
+        let lists = listing.lost.into_iter().map(|list| packs.add_lost(list));
+        let notices = damaged_lists(lists)?;
         let packs = Arc::new(packs);
         let loader = Loader::new(packs.clone());
         let state = match manifest {
@@ -131,7 +132,7 @@ impl<'a> Recovery<'a> {
             sealed,
             records: 0,
             record_bytes: 0,
-            notices: Vec::new(),
+            notices,
         })
     }
 
@@ -150,14 +151,7 @@ impl<'a> Recovery<'a> {
             })?,
         };
         if let Record::Batch(batch) = &record {
-            self.note_chunks(&batch.chunks).map_err(|failure| match failure {
-                Failure::Corrupt(why) => wrong(&why),
-                Failure::DidNotHappen(_)
-                | Failure::Unknown(_)
-                | Failure::Waits(_)
-                | Failure::NoSpace(_)
-                | Failure::Fenced(_) => failure,
-            })?;
+            self.note_chunks(&batch.chunks)?;
         }
         self.state.apply(&record, after);
         self.records += 1;
@@ -165,36 +159,25 @@ impl<'a> Recovery<'a> {
         Ok(())
     }
 
-    /// Notes which chunks a pack that was left open must have. One that is gone is refused: what is opened without it
-    /// could not take it back.
+    /// Notes which chunks a pack that was left open must have, also one that is gone.
     fn note_chunks(&mut self, chunks: &[ChunkPlace]) -> Result<(), Failure> {
         for chunk in chunks {
             let pack = chunk.at.pack;
-            let is_held = self.packs.are_held() && !self.sealed.contains(&pack);
-            if is_held && chunk.inline.is_some() {
-                self.left_open.entry(pack).or_default().push(chunk.clone());
-            } else if is_held {
+            let was_put = |place: &ChunkPlace| place.inline.is_none();
+            let is_gone = || {
+                self.left_open
+                    .get(&pack)
+                    .is_some_and(|places| places.iter().any(was_put))
+            };
+            if self.packs.are_held() && was_put(chunk) && !self.sealed.contains(&pack) && !is_gone() {
                 // It was put before this record was, and perhaps after the packs were listed.
                 self.list_again()?;
-                self.must_be_sealed(chunk)?;
-            } else if let Some(places) = self.left_open.get_mut(&pack) {
-                places.push(chunk.clone());
-            } else {
-                self.must_be_sealed(chunk)?;
+            }
+            if self.left_open.contains_key(&pack) || !self.sealed.contains(&pack) {
+                self.left_open.entry(pack).or_default().push(chunk.clone());
             }
         }
         Ok(())
-    }
-
-    fn must_be_sealed(&self, chunk: &ChunkPlace) -> Result<(), Failure> {
-        if self.sealed.contains(&chunk.at.pack) {
-            return Ok(());
-        }
-        let digits = number_text(chunk.at.pack.0);
-        Err(Failure::Corrupt(format!(
-            "its chunk {} is in drives/{}/packs/{digits}.open, or in a pack {digits} that was sealed since: it is missing",
-            chunk.at.digest, self.name
-        )))
     }
 
     /// Finds the packs that the last owner has put since they were listed. Those have all that the journal places in them.
@@ -214,20 +197,14 @@ impl<'a> Recovery<'a> {
             self.list_again()?;
         }
         let (bucket, name) = (self.bucket, &self.name);
-        for (number, mut places) in std::mem::take(&mut self.left_open) {
-            let acknowledged: BTreeSet<Digest> = places.iter().map(|place| place.at.digest).collect();
-            places.extend(trail::left(bucket, name, number)?);
-            if places.is_empty() {
+        for (number, places) in std::mem::take(&mut self.left_open) {
+            let hints = trail::left(bucket, name, number)?;
+            if !places.is_empty() || !hints.is_empty() {
+                let recovered = self.packs.recover_open(number, &places, &hints)?;
+                self.packs.lose(number, &recovered.missing)?;
+            } else if !self.packs.is_lost(number) {
                 self.packs.discard_open(number)?;
-                continue;
             }
-            let recovered = self.packs.recover_open(number, &places)?;
-            let is_lost = |missing: &&Missing| acknowledged.contains(&missing.place.at.digest);
-            self.notices.extend(
-                recovered.missing.iter().filter(is_lost).map(|missing| {
-                    format!("{} bytes of a file are lost: {}", missing.place.len, missing.why)
-                }),
-            );
         }
         trail::remove_left(bucket, name)?;
         if self.records > 0 {
@@ -265,6 +242,17 @@ fn hinted(error: Error) -> Error {
         ))),
         Error::Failed(_) | Error::Refused(_) => error,
     }
+}
+
+/// Says which lists of what is missing are damaged: what they name is known as missing, and not where it belongs.
+fn damaged_lists(read: impl Iterator<Item = Result<(), Failure>>) -> Result<Vec<String>, Failure> {
+    let damaged = read.filter_map(Result::err).map(|failure| {
+        if let Failure::Corrupt(why) = failure {
+            return Ok(format!("a list of what is missing cannot be read: {why}"));
+        }
+        Err(failure)
+    });
+    damaged.collect()
 }
 
 fn add_all(packs: &Packs, names: Vec<PackName>) {

@@ -13,6 +13,7 @@ mod blocks;
 mod buffer;
 mod home;
 mod index;
+mod lost;
 mod packs;
 mod recover;
 mod seal;
@@ -20,6 +21,7 @@ mod sealed;
 mod thread;
 mod writer;
 
+pub use lost::{Lacking, LostName};
 pub use packs::{Listing, Packs, Sizes};
 pub use recover::{Missing, Recovered};
 pub use writer::PackWriter;

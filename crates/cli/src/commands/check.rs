@@ -43,7 +43,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         0 => output::line(format_args!(
             "{} is whole{}",
             args.drive,
-            if args.deep { ", to the last byte" } else { "" }
+            if args.deep {
+                ", to the last byte"
+            } else {
+                "; packs and records were not read to the last byte (--deep does)"
+            }
         )),
         count => Err(Told::failed(
             format!("{count} things are wrong in {}", args.drive),

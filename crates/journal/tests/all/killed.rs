@@ -84,7 +84,7 @@ fn a_process_killed_at_any_moment_loses_nothing_that_was_acknowledged() {
                 inline: None,
             })
             .collect();
-        let recovered = packs.recover_open(pack, &placed).unwrap();
+        let recovered = packs.recover_open(pack, &placed, &[]).unwrap();
         assert_eq!(recovered.missing, []);
         packs.verify(pack).unwrap();
     }

@@ -441,19 +441,22 @@ fn an_audit_finds_what_is_damaged_or_missing() {
     drop(journal);
     drop(open(&bucket).unwrap());
     drop(open(&bucket).unwrap());
-    assert_eq!(tenure_journal::audit(&*bucket, &drive()), Ok(vec![]));
+    assert_eq!(
+        tenure_journal::audit(&*bucket, &drive(), tenure_journal::Depth::Records),
+        Ok(vec![])
+    );
     for number in 1..=7 {
         let key = name(1, number);
         let copy = memory.copy();
         copy.damage(&key, |bytes| bytes[20] ^= 1);
-        let faults = tenure_journal::audit(&copy, &drive()).unwrap();
+        let faults = tenure_journal::audit(&copy, &drive(), tenure_journal::Depth::Records).unwrap();
         assert!(
             faults.len() == 1 && faults[0].contains(key.as_str()),
             "{faults:?}"
         );
         let copy = memory.copy();
         copy.delete(&key).unwrap();
-        let faults = tenure_journal::audit(&copy, &drive()).unwrap();
+        let faults = tenure_journal::audit(&copy, &drive(), tenure_journal::Depth::Records).unwrap();
         assert!(
             faults.len() == 1 && faults[0].contains(key.as_str()),
             "{faults:?}"

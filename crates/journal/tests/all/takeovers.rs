@@ -428,7 +428,10 @@ fn a_drive_that_changes_its_tier_loses_nothing_whoever_has_crashed() {
             journal.close().unwrap();
         }
     }
-    assert_eq!(tenure_journal::audit(&memory, &drive()), Ok(vec![]));
+    assert_eq!(
+        tenure_journal::audit(&memory, &drive(), tenure_journal::Depth::Records),
+        Ok(vec![])
+    );
 }
 
 #[test]

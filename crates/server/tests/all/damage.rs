@@ -213,35 +213,115 @@ fn whatever_is_damaged_or_missing_is_named() {
     }
 }
 
-#[test]
-fn a_pack_that_was_being_filled_and_is_gone_is_missed_until_it_is_back() {
+/// Makes a drive whose owner was killed while both files were in a pack that was being filled, and returns that.
+fn killed_while_filling() -> (MemoryBucket, Key, Vec<u8>) {
     let bucket = MemoryBucket::new();
     let drive = create(&bucket);
     let mut holder = Holder::hosted(&drive, "main");
     holder.file("one", &content(1, 500_000));
+    holder.file("two", &content(2, 500_000));
     holder.ship();
     drop((holder, drive));
     let left = bucket.copy();
-    let open_pack = packs(&left)
-        .into_iter()
-        .find(|key| key.as_str().ends_with(".open"))
-        .unwrap();
+    let is_open = |key: &Key| key.as_str().ends_with(".open") && left.size(key).unwrap() > Some(500_000);
+    let open_pack = packs(&left).into_iter().find(is_open).unwrap();
     let bytes = left.get(&open_pack).unwrap().unwrap();
-    left.delete(&open_pack).unwrap();
+    (left, open_pack, bytes)
+}
+
+/// What becomes of an object's bytes.
+type Change = fn(&mut Vec<u8>);
+
+/// Opens a drive of which files are lost: exactly they fail, by the name of `pack`, and everybody is told.
+fn only_lost(bucket: &MemoryBucket, pack: &Key, lost: &[&str]) {
+    let drive = open(bucket);
+    let told = drive.notices().join("\n");
+    assert!(told.contains(pack.as_str()) && told.contains("restore"), "{told}");
+    let reader = Holder::reader(&drive, "main");
+    let faults = drive.check(false).unwrap().join("\n");
+    assert!(faults.contains(pack.as_str()), "{faults}");
+    for (name, seed) in [("one", 1), ("two", 2)] {
+        let is_lost = lost.contains(&name);
+        assert_eq!(
+            told.contains(&format!("/{name} of branch main")),
+            is_lost,
+            "{told}"
+        );
+        assert_eq!(
+            faults.contains(&format!("branch main: /{name} cannot be read whole")),
+            is_lost,
+            "{faults}"
+        );
+        match reader.try_read(name) {
+            Ok(bytes) => assert!(!is_lost && bytes == content(seed, 500_000), "{name}"),
+            Err(error) => assert!(
+                is_lost && error.to_string().contains(pack.as_str()),
+                "{name}: {error}"
+            ),
+        }
+    }
+    drive.close().unwrap();
+}
+
+#[test]
+fn a_pack_that_was_being_filled_and_is_damaged_takes_only_what_it_held_until_it_is_put_back() {
+    let (left, open_pack, bytes) = killed_while_filling();
+    let changes: [(Change, &[&str]); 3] = [
+        (|bytes| bytes[250_000] ^= 1, &["one"]),
+        (|bytes| bytes.truncate(700_000), &["two"]),
+        (Vec::clear, &["one", "two"]),
+    ];
+    for (change, lost) in changes {
+        let bucket = left.copy();
+        let mut damaged = bytes.clone();
+        change(&mut damaged);
+        bucket.damage(&open_pack, |bytes| bytes.clone_from(&damaged));
+        // What is left of it is kept through every later life.
+        for _ in 0..3 {
+            only_lost(&bucket, &open_pack, lost);
+            assert_eq!(bucket.get(&open_pack), Ok(Some(damaged.clone())));
+        }
+        bucket.damage(&open_pack, |there| there.clone_from(&bytes));
+        healed(&bucket);
+    }
+}
+
+#[test]
+fn a_pack_that_was_being_filled_and_is_gone_is_missed_until_it_is_put_back() {
+    let (bucket, open_pack, bytes) = killed_while_filling();
+    bucket.delete(&open_pack).unwrap();
+    for _ in 0..3 {
+        only_lost(&bucket, &open_pack, &["one", "two"]);
+    }
+    bucket.put_if_absent(&open_pack, &bytes).unwrap();
+    healed(&bucket);
+}
+
+fn healed(bucket: &MemoryBucket) {
     for _ in 0..2 {
-        let why = try_open(Arc::new(left.clone()))
-            .map(drop)
-            .unwrap_err()
-            .to_string();
+        let drive = open(bucket);
+        let reader = Holder::reader(&drive, "main");
+        assert_eq!(reader.read("one"), content(1, 500_000));
+        assert_eq!(reader.read("two"), content(2, 500_000));
+        assert_eq!(drive.check(true).unwrap(), [""; 0]);
+        drive.close().unwrap();
+    }
+}
+
+#[test]
+fn a_check_of_the_usual_depth_finds_a_damaged_claim_and_a_damaged_manifest() {
+    let (bucket, keys) = two_lives();
+    for folder in ["/epochs/", "/manifests/"] {
+        let is_object = |key: &&Key| key.as_str().contains(folder) && bucket.size(key).unwrap() > Some(0);
+        let key = keys.iter().find(is_object).unwrap();
+        let copy = bucket.copy();
+        copy.damage(key, |bytes| bytes[30] ^= 1);
+        let faults = open(&copy).check(false).unwrap();
         assert!(
-            why.contains(open_pack.as_str()) && why.contains("restore"),
-            "{why}"
+            faults.iter().any(|fault| fault.contains(key.as_str())),
+            "{key}: {faults:?}"
         );
     }
-    left.put_if_absent(&open_pack, &bytes).unwrap();
-    let drive = open(&left);
-    assert_eq!(Holder::reader(&drive, "main").read("one"), content(1, 500_000));
-    assert_eq!(drive.check(true).unwrap(), [""; 0]);
 }
 
 #[test]

@@ -77,7 +77,7 @@ fn who_was_deposed_acknowledges_nothing_and_says_so() {
     assert!(is_fenced(&old.lend_inos(holder.session)));
     assert!(is_fenced(&old.branches()));
     let trouble = old.status().unwrap().trouble.unwrap();
-    assert!(trouble.contains("newer owner"), "{trouble}");
+    assert!(trouble.contains("does not own the drive any more"), "{trouble}");
     assert!(is_fenced(&Drive::close(&old)));
     clock.pass(OWNER_WAIT);
     assert_eq!(Holder::reader(&new, "main").names(), ["before"]);

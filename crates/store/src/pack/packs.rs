@@ -3,6 +3,7 @@
 use super::buffer::Spare;
 use super::home::Home;
 use super::index::Index;
+use super::lost::{LostName, Places};
 use super::sealed::SealedPack;
 use super::thread;
 use super::writer::PackWriter;
@@ -46,10 +47,12 @@ impl Default for Sizes {
 
 /// The packs of one drive. Shared by threads.
 pub struct Packs {
-    bucket: Arc<dyn Bucket>,
+    pub(super) bucket: Arc<dyn Bucket>,
     home: Home,
-    drive: DriveName,
+    pub(super) drive: DriveName,
     slots: RwLock<BTreeMap<PackNumber, Slot>>,
+    /// First byte and length, in the file that was being filled, of what packs should have and had not when they were recovered.
+    pub(super) lost: RwLock<BTreeMap<PackNumber, Places>>,
     spare: Arc<Spare>,
     pack_len: u64,
     signal: Arc<Signal>,
@@ -57,7 +60,7 @@ pub struct Packs {
 }
 
 #[derive(Clone)]
-enum Slot {
+pub(super) enum Slot {
     Open(Arc<PackWriter>),
     /// The objects of the number: one, but for packs that were filled in memory when their owner ended.
     Sealed(Vec<Arc<SealedPack>>),
@@ -79,6 +82,8 @@ pub struct Listing {
     pub sealed: Vec<PackName>,
     /// Those that were being filled when their writer ended: recover or discard them.
     pub open: Vec<PackNumber>,
+    /// Lists of what could not be had when a pack was recovered.
+    pub lost: Vec<LostName>,
 }
 
 impl Packs {
@@ -106,6 +111,7 @@ impl Packs {
             bucket,
             drive,
             slots: RwLock::default(),
+            lost: RwLock::default(),
             spare: Spare::new(sizes.buffer_len, BUFFERS_KEPT),
             pack_len: sizes.pack_len.min(len_max),
             signal: Arc::default(),
@@ -124,6 +130,8 @@ impl Packs {
         for name in bucket.children(&format!("drives/{drive}/packs/"))? {
             if let Some(name) = PackName::parse(&name) {
                 listing.sealed.push(name);
+            } else if let Some(name) = LostName::parse(&name) {
+                listing.lost.push(name);
             } else if let Some((number, OPEN)) = name.split_once('.') {
                 listing.open.extend(parse_number(number).map(PackNumber));
             }
@@ -165,23 +173,39 @@ impl Packs {
     /// Puts chunks back that an earlier owner had in memory alone, each with its bytes: another object of their pack's number.
     /// Those whose bytes are not theirs are left out.
     pub fn restore(&self, number: PackNumber, places: &[ChunkPlace]) -> Result<(), Failure> {
-        let restored = recover::recover(&self.home, &self.drive, number, places)?;
+        let restored = self.recover(number, places, &[])?;
         restored.sealed.iter().for_each(|sealed| self.add_sealed(sealed));
         Ok(())
     }
 
-    /// Seals what a crash left open, given the chunks that the journal places there.
+    /// Seals what a crash left open, given the chunks that the journal places there, and those that are only hinted at. A file
+    /// that lacks one of the journal's is left as it is.
     ///
     /// A pack that was sealed in the meantime is only compared with them; its name is then in the listing.
-    pub fn recover_open(&self, number: PackNumber, places: &[ChunkPlace]) -> Result<Recovered, Failure> {
+    pub fn recover_open(
+        &self,
+        number: PackNumber,
+        places: &[ChunkPlace],
+        hints: &[ChunkPlace],
+    ) -> Result<Recovered, Failure> {
         if let Some(Slot::Sealed(packs)) = self.slots.read().get(&number).cloned() {
             let pack = packs.last().expect("a number that is sealed has an object");
             let index = self.index(pack)?;
             return Ok(recover::compare(pack.name(), pack.key(), index, places));
         }
-        let recovered = recover::recover(&self.home, &self.drive, number, places)?;
+        let recovered = self.recover(number, places, hints)?;
         recovered.sealed.iter().for_each(|sealed| self.add_sealed(sealed));
         Ok(recovered)
+    }
+
+    fn recover(
+        &self,
+        number: PackNumber,
+        places: &[ChunkPlace],
+        hints: &[ChunkPlace],
+    ) -> Result<Recovered, Failure> {
+        let to = (&self.home, &*self.bucket);
+        recover::recover(to, &self.drive, number, (places, hints))
     }
 
     /// Removes a pack that a crash left open and of which the journal names nothing.
@@ -234,48 +258,57 @@ impl Packs {
 
     /// Returns the whole chunk or page, verified by its digest.
     pub fn read(&self, at: Address) -> Result<Vec<u8>, Failure> {
-        match self.slot(at.pack)? {
-            Slot::Open(writer) => {
-                let entry = found(writer.find(at.digest), at)?;
+        let slot = self.slots.read().get(&at.pack).cloned();
+        match slot {
+            Some(Slot::Open(writer)) => {
+                let entry = writer.find(at.digest).ok_or_else(|| not_held(at))?;
                 let mut bytes = vec![0; entry.len as usize];
                 writer.read_range(entry.offset, &mut bytes)?;
                 Ok(bytes)
             }
-            Slot::Sealed(packs) => {
+            Some(Slot::Sealed(packs)) => {
                 let (pack, index) = self.holder(&packs, at)?;
-                let entry = found(index.find(at.digest), at)?;
+                let Some(entry) = index.find(at.digest) else {
+                    return self.read_lost(at);
+                };
                 let mut bytes = vec![0; entry.len as usize];
                 pack.read_whole(&*self.bucket, entry, &mut bytes)?;
                 Ok(bytes)
             }
+            None => self.read_lost(at),
         }
     }
 
     /// Fills `into` with the chunk's bytes from `start` on, verified by the pack's block checksums.
     pub fn read_into(&self, at: Address, start: u32, into: &mut [u8]) -> Result<(), Failure> {
-        match self.slot(at.pack)? {
-            Slot::Open(writer) => {
-                let entry = found(writer.find(at.digest), at)?;
-                check_range(entry, start, into.len(), at)?;
+        let slot = self.slots.read().get(&at.pack).cloned();
+        match slot {
+            Some(Slot::Open(writer)) => {
+                let entry = writer.find(at.digest).ok_or_else(|| not_held(at))?;
+                check_range(entry.len, start, into.len(), at)?;
                 writer.read_range(entry.offset + u64::from(start), into)
             }
-            Slot::Sealed(packs) => {
+            Some(Slot::Sealed(packs)) => {
                 let (pack, index) = self.holder(&packs, at)?;
-                let entry = found(index.find(at.digest), at)?;
-                check_range(entry, start, into.len(), at)?;
+                let Some(entry) = index.find(at.digest) else {
+                    return self.read_part_of_lost(at, start, into);
+                };
+                check_range(entry.len, start, into.len(), at)?;
                 pack.read_into(&*self.bucket, &index, entry, start, into)
             }
+            None => self.read_part_of_lost(at, start, into),
         }
     }
 
     /// Returns where a chunk or page lies in its pack, if there is such a pack and it holds it.
     pub fn find(&self, at: Address) -> Result<Option<Entry>, Failure> {
         let slot = self.slots.read().get(&at.pack).cloned();
-        match slot {
-            None => Ok(None),
-            Some(Slot::Open(writer)) => Ok(writer.find(at.digest)),
-            Some(Slot::Sealed(packs)) => Ok(self.holder(&packs, at)?.1.find(at.digest)),
-        }
+        let found = match slot {
+            None => None,
+            Some(Slot::Open(writer)) => writer.find(at.digest),
+            Some(Slot::Sealed(packs)) => self.holder(&packs, at)?.1.find(at.digest),
+        };
+        Ok(found.or_else(|| self.find_lost(at)))
     }
 
     /// Returns what a pack holds, by digest.
@@ -333,7 +366,7 @@ impl Packs {
         open.collect()
     }
 
-    fn slot(&self, number: PackNumber) -> Result<Slot, Failure> {
+    pub(super) fn slot(&self, number: PackNumber) -> Result<Slot, Failure> {
         let found = self.slots.read().get(&number).cloned();
         found.ok_or_else(|| {
             let drive = &self.drive;
@@ -397,17 +430,18 @@ impl Drop for Packs {
     }
 }
 
-fn found(entry: Option<Entry>, at: Address) -> Result<Entry, Failure> {
+/// Says that a pack has no such chunk or page.
+pub(super) fn not_held(at: Address) -> Failure {
     let Address { pack, digest } = at;
-    entry.ok_or_else(|| Failure::Corrupt(format!("pack {pack} does not hold {digest}")))
+    Failure::Corrupt(format!("pack {pack} does not hold {digest}"))
 }
 
 /// An extent that reaches beyond its chunk is damage, not a caller's mistake.
-fn check_range(entry: Entry, start: u32, len: usize, at: Address) -> Result<(), Failure> {
-    if u64::from(start) + len as u64 <= u64::from(entry.len) {
+pub(super) fn check_range(whole: u32, start: u32, len: usize, at: Address) -> Result<(), Failure> {
+    if u64::from(start) + len as u64 <= u64::from(whole) {
         return Ok(());
     }
-    let (pack, digest, whole) = (at.pack, at.digest, entry.len);
+    let (pack, digest) = (at.pack, at.digest);
     Err(Failure::Corrupt(format!(
         "pack {pack}: {len} bytes from {start} on are asked of {digest}, which has {whole}"
     )))

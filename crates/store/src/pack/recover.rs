@@ -7,6 +7,7 @@ use super::home::Home;
 use super::index::Index;
 use super::seal::{self, Body};
 use super::{Entry, EntryKind, PackName, Sealed, open_key};
+use crate::bucket::Bucket;
 use crate::disk::DiskFile;
 use crate::key::Key;
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,58 +56,68 @@ pub(super) fn compare(name: PackName, key: &Key, index: Arc<Index>, places: &[Ch
     }
 }
 
-/// Verifies the places, writes the bytes that came with them where the pack lacks them, and seals the pack.
+/// Verifies the places, adds the bytes that came with them where the pack lacks them, and seals the pack. What is only hinted
+/// at is taken where it is there.
+///
+/// A file that lacks what it must have is evidence, and is left as it is: the pack is sealed from a copy then.
 pub(super) fn recover(
-    home: &Home,
+    (home, bucket): (&Home, &dyn Bucket),
     drive: &DriveName,
     number: PackNumber,
-    places: &[ChunkPlace],
+    (places, hints): (&[ChunkPlace], &[ChunkPlace]),
 ) -> Result<Recovered, Failure> {
     let key = open_key(drive, number);
-    let file = match home.open(&key)? {
-        Some(file) => file,
-        None if places.is_empty() => return Ok(nothing(Vec::new())),
-        None => home.create(&key)?,
-    };
-    file.settle()?;
-    let mut found = Found {
-        file: &*file,
-        len: file.len()?,
-        ranges: BTreeMap::new(),
-        entries: BTreeMap::new(),
-    };
-    let lacking = found.verify(places)?;
-    let (carried, lost): (Vec<_>, Vec<_>) = lacking.into_iter().partition(|place| carries_bytes(place));
-    for place in carried {
-        found.write(place)?;
+    let there = home.open(&key)?;
+    let mut found = Found::default();
+    if let Some(file) = &there {
+        file.settle()?;
+        found.len = file.len()?;
     }
-    let lost = lost
-        .into_iter()
-        .filter(|place| !found.entries.contains_key(&place.at.digest));
-    let missing: Vec<_> = lost
-        .map(|place| missing(place, &key, "was not written before the crash"))
-        .collect();
-    if found.entries.is_empty() {
-        home.remove(&key)?;
+    let lacking = found.verify(there.as_deref(), places)?;
+    found.verify(there.as_deref(), hints)?;
+    let (carried, lost): (Vec<_>, Vec<_>) = lacking.into_iter().partition(|place| carries_bytes(place));
+    let known =
+        |digest| found.entries.contains_key(&digest) || carried.iter().any(|place| place.at.digest == digest);
+    let lost = lost.into_iter().filter(|place| !known(place.at.digest));
+    let missing: Vec<_> = lost.map(|place| missing(place, &key, "is not there")).collect();
+    if found.entries.is_empty() && carried.is_empty() {
+        if missing.is_empty() && there.is_some() {
+            home.remove(&key)?;
+        }
         return Ok(nothing(missing));
     }
-    let body = found.into_body(number, &key)?;
+    if !missing.is_empty() {
+        let sealed = Some(found.copied((bucket, drive), number, there.as_deref(), &carried)?);
+        return Ok(Recovered { sealed, missing });
+    }
+    let file = match there {
+        Some(file) => file,
+        None => home.create(&key)?,
+    };
+    for place in carried {
+        found.write(&*file, place)?;
+    }
+    let body = found.into_body(&*file, number, &key)?;
     let sealed = Some(seal::finish(home, drive, &*file, body)?);
     Ok(Recovered { sealed, missing })
 }
 
 /// What is known of an open pack's bytes.
-struct Found<'a> {
-    file: &'a dyn DiskFile,
+#[derive(Default)]
+struct Found {
     len: u64,
     /// Verified ranges, none touching another: first byte and first byte behind.
     ranges: BTreeMap<u64, u64>,
     entries: BTreeMap<Digest, Entry>,
 }
 
-impl Found<'_> {
+impl Found {
     /// Takes what is in the file, and returns the places of what is not.
-    fn verify<'p>(&mut self, places: &'p [ChunkPlace]) -> Result<Vec<&'p ChunkPlace>, Failure> {
+    fn verify<'p>(
+        &mut self,
+        file: Option<&dyn DiskFile>,
+        places: &'p [ChunkPlace],
+    ) -> Result<Vec<&'p ChunkPlace>, Failure> {
         let mut lacking = Vec::new();
         let mut seen = BTreeSet::new();
         let mut bytes = Vec::new();
@@ -116,24 +127,19 @@ impl Found<'_> {
                 continue;
             }
             let end = place.offset.checked_add(u64::from(place.len));
-            if end.is_none_or(|end| end > self.len) {
+            let Some(file) = file.filter(|_| end.is_some_and(|end| end <= self.len)) else {
                 lacking.push(place);
                 continue;
-            }
+            };
             bytes.resize(place.len as usize, 0);
-            // What is not there is lost for ever once the pack is sealed: a read that only went wrong must not decide.
-            if self.holds(place, &mut bytes)? || self.holds(place, &mut bytes)? {
+            // A read that only went wrong must not decide.
+            if holds(file, place, &mut bytes)? || holds(file, place, &mut bytes)? {
                 self.take(place, place.offset);
             } else {
                 lacking.push(place);
             }
         }
         Ok(lacking)
-    }
-
-    fn holds(&self, place: &ChunkPlace, bytes: &mut [u8]) -> Result<bool, Failure> {
-        self.file.read_at(place.offset, bytes)?;
-        Ok(place.len > 0 && Digest::of(bytes) == place.at.digest)
     }
 
     fn take(&mut self, place: &ChunkPlace, offset: u64) {
@@ -147,7 +153,7 @@ impl Found<'_> {
     }
 
     /// Writes the bytes that came with a place: there, or at the end where something else is there.
-    fn write(&mut self, place: &ChunkPlace) -> Result<(), Failure> {
+    fn write(&mut self, file: &dyn DiskFile, place: &ChunkPlace) -> Result<(), Failure> {
         if self.entries.contains_key(&place.at.digest) {
             return Ok(());
         }
@@ -157,7 +163,7 @@ impl Found<'_> {
         } else {
             self.end()
         };
-        self.file.write_at(offset, bytes)?;
+        file.write_at(offset, bytes)?;
         self.take(place, offset);
         Ok(())
     }
@@ -188,14 +194,12 @@ impl Found<'_> {
     }
 
     /// Reads what the body is now, so that its checksums are those of the bytes that are there.
-    fn into_body(self, number: PackNumber, key: &Key) -> Result<Body, Failure> {
+    fn into_body(self, file: &dyn DiskFile, number: PackNumber, key: &Key) -> Result<Body, Failure> {
         let len = self.end();
-        let checksums = self.checksums(len)?;
+        let checksums = checksums_of(file, len)?;
         // Bytes between chunks have no digest: a read that went wrong would stay as their checksum for ever.
-        if self.checksums(len)? != checksums {
-            return Err(Failure::Corrupt(format!(
-                "{key}: reading it twice gives other bytes"
-            )));
+        if checksums_of(file, len)? != checksums {
+            return Err(unsteady(key));
         }
         Ok(Body {
             number,
@@ -205,19 +209,70 @@ impl Found<'_> {
         })
     }
 
-    /// Returns the checksums of the body as it is read now.
-    fn checksums(&self, len: u64) -> Result<Vec<u32>, Failure> {
-        let mut sums = Vec::new();
-        let mut bytes = vec![0; READ_LEN];
-        let mut at = 0;
-        while at < len {
-            let part = (len - at).min(READ_LEN as u64) as usize;
-            self.file.read_at(at, &mut bytes[..part])?;
-            sums.extend(checksums(&bytes[..part]));
-            at += part as u64;
+    /// Puts a pack of its own with everything that can be had, the file being left as it is.
+    fn copied(
+        self,
+        (bucket, drive): (&dyn Bucket, &DriveName),
+        number: PackNumber,
+        file: Option<&dyn DiskFile>,
+        carried: &[&ChunkPlace],
+    ) -> Result<Sealed, Failure> {
+        let mut bytes = Vec::new();
+        let mut entries = self.entries;
+        for entry in entries.values_mut() {
+            let file = file.expect("what was verified was read from it");
+            let start = bytes.len();
+            bytes.resize(start + entry.len as usize, 0);
+            file.read_at(entry.offset, &mut bytes[start..])?;
+            if Digest::of(&bytes[start..]) != entry.digest {
+                return Err(unsteady(&open_key(drive, number)));
+            }
+            entry.offset = start as u64;
         }
-        Ok(sums)
+        for place in carried {
+            entries.entry(place.at.digest).or_insert_with(|| {
+                let offset = bytes.len() as u64;
+                bytes.extend_from_slice(place.inline.as_ref().expect("only places with bytes are carried"));
+                Entry {
+                    digest: place.at.digest,
+                    offset,
+                    len: place.len,
+                    kind: EntryKind::Chunk,
+                }
+            });
+        }
+        let body = Body {
+            number,
+            len: bytes.len() as u64,
+            entries: entries.into_values().collect(),
+            checksums: checksums(&bytes).collect(),
+        };
+        seal::put(bucket, drive, body, bytes)
     }
+}
+
+/// Tells whether a file holds a place's bytes, as it is read now.
+fn holds(file: &dyn DiskFile, place: &ChunkPlace, bytes: &mut [u8]) -> Result<bool, Failure> {
+    file.read_at(place.offset, bytes)?;
+    Ok(place.len > 0 && Digest::of(bytes) == place.at.digest)
+}
+
+/// Returns the checksums of the first `len` bytes as they are read now.
+fn checksums_of(file: &dyn DiskFile, len: u64) -> Result<Vec<u32>, Failure> {
+    let mut sums = Vec::new();
+    let mut bytes = vec![0; READ_LEN];
+    let mut at = 0;
+    while at < len {
+        let part = (len - at).min(READ_LEN as u64) as usize;
+        file.read_at(at, &mut bytes[..part])?;
+        sums.extend(checksums(&bytes[..part]));
+        at += part as u64;
+    }
+    Ok(sums)
+}
+
+fn unsteady(key: &Key) -> Failure {
+    Failure::Corrupt(format!("{key}: reading it twice gives other bytes"))
 }
 
 /// Tells whether the place brings its bytes, and they are the right ones.

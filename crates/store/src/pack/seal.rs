@@ -3,6 +3,7 @@
 use super::home::Home;
 use super::index::{self, Footer, Index};
 use super::{Entry, PackName, Sealed};
+use crate::bucket::Bucket;
 use crate::disk::DiskFile;
 use std::sync::Arc;
 use tenure_model::{DriveName, Failure, PackNumber};
@@ -35,27 +36,47 @@ pub(super) fn finish(
     file: &dyn DiskFile,
     body: Body,
 ) -> Result<Sealed, Failure> {
-    let mut bytes = index::written(body.number, body.len, &body.entries, &body.checksums);
-    let footer = Footer::of(body.len, &bytes);
-    let index = Index::parsed(&bytes).expect("an index is read as it was written");
-    bytes.extend_from_slice(&footer.written());
-    let len = body.len + bytes.len() as u64;
-    file.write_at(body.len, &bytes).map_err(again)?;
-    file.truncate(len)?;
+    let (number, body_len) = (body.number, body.len);
+    let (sealed, end) = ended(drive, body);
+    file.write_at(body_len, &end).map_err(again)?;
+    file.truncate(sealed.len)?;
     file.sync()?;
+    home.publish(&super::open_key(drive, number), &sealed.key)?;
+    Ok(sealed)
+}
+
+/// Puts a pack whose body's bytes are these as one object.
+pub(super) fn put(
+    bucket: &dyn Bucket,
+    drive: &DriveName,
+    body: Body,
+    mut bytes: Vec<u8>,
+) -> Result<Sealed, Failure> {
+    let (sealed, end) = ended(drive, body);
+    bytes.extend_from_slice(&end);
+    // One that is there has the same index, and is verified whenever it is read.
+    bucket.put_if_absent(&sealed.key, &bytes).map_err(again)?;
+    Ok(sealed)
+}
+
+/// Returns what a body is once it is sealed, and the bytes behind it: index and footer.
+fn ended(drive: &DriveName, body: Body) -> (Sealed, Vec<u8>) {
+    let mut end = index::written(body.number, body.len, &body.entries, &body.checksums);
+    let footer = Footer::of(body.len, &end);
+    let index = Index::parsed(&end).expect("an index is read as it was written");
+    end.extend_from_slice(&footer.written());
     let name = PackName {
         number: body.number,
         tag: footer.index_digest.0[..8]
             .try_into()
             .expect("a digest has 32 bytes"),
     };
-    let key = name.key(drive);
-    home.publish(&super::open_key(drive, body.number), &key)?;
-    Ok(Sealed {
+    let sealed = Sealed {
         name,
-        key,
-        len,
+        key: name.key(drive),
+        len: body.len + end.len() as u64,
         entries: body.entries,
         index: Arc::new(index),
-    })
+    };
+    (sealed, end)
 }

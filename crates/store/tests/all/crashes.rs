@@ -4,8 +4,8 @@ use crate::world::{Content, SMALL, chunk, drive, filled, filling, number};
 use std::sync::Arc;
 use tenure_model::{Address, ChunkPlace, Digest, Failure};
 use tenure_store::faulty::{Fault, Plan};
-use tenure_store::pack::{EntryKind, PackWriter, Packs};
-use tenure_store::{Bucket, FaultyBucket, MemoryBucket};
+use tenure_store::pack::{EntryKind, Missing, PackWriter, Packs};
+use tenure_store::{Bucket, FaultyBucket, Key, MemoryBucket};
 
 const FAULTS: [Fault; 6] = [
     Fault::Refuse,
@@ -74,7 +74,7 @@ fn recover(bucket: Arc<dyn Bucket>, places: &[ChunkPlace]) -> Result<Arc<Packs>,
     let listing = Packs::list(&*bucket, &drive())?;
     let packs = Packs::new(bucket, drive(), listing.sealed);
     if !places.is_empty() {
-        let recovered = packs.recover_open(number(1), places)?;
+        let recovered = packs.recover_open(number(1), places, &[])?;
         if let Some(missing) = recovered.missing.first() {
             return Err(missing.why.clone());
         }
@@ -188,7 +188,7 @@ fn bytes_that_the_journal_carries_make_up_for_what_the_pack_lacks() {
     places[0].inline = None;
     let after = Arc::new(memory.copy());
     let recovered_packs = Packs::new(after.clone(), drive(), []);
-    let recovered = recovered_packs.recover_open(number(1), &places).unwrap();
+    let recovered = recovered_packs.recover_open(number(1), &places, &[]).unwrap();
     assert_eq!(recovered.missing, []);
     let sealed = recovered.sealed.unwrap();
     let offsets = |places: &[ChunkPlace]| {
@@ -206,7 +206,7 @@ fn bytes_that_the_journal_carries_make_up_for_what_the_pack_lacks() {
     assert_eq!(found, wanted, "each chunk lies where the journal says");
     content.check(&recovered_packs);
     content.check(&Packs::new(after, drive(), [sealed.name]));
-    let again = recovered_packs.recover_open(number(1), &places).unwrap();
+    let again = recovered_packs.recover_open(number(1), &places, &[]).unwrap();
     assert_eq!(again.missing, []);
     assert_eq!(
         again.sealed.unwrap(),
@@ -222,7 +222,7 @@ fn a_chunk_that_is_nowhere_is_named_and_the_others_are_kept() {
     content.append(&pack, &chunk(2, 300));
     let places = content.places();
     let after = Packs::new(Arc::new(memory.copy()), drive(), []);
-    let recovered = after.recover_open(number(1), &places).unwrap();
+    let recovered = after.recover_open(number(1), &places, &[]).unwrap();
     assert_eq!(recovered.missing.len(), 1);
     assert_eq!(recovered.missing[0].place, places[1]);
     let why = recovered.missing[0].why.to_string();
@@ -232,8 +232,79 @@ fn a_chunk_that_is_nowhere_is_named_and_the_others_are_kept() {
     );
     content.check_first(1, &after);
     assert!(after.read(places[1].at).is_err());
-    let again = after.recover_open(number(1), &places).unwrap();
+    let again = after.recover_open(number(1), &places, &[]).unwrap();
     assert_eq!(again.missing.len(), 1, "the sealed pack lacks it too");
+}
+
+#[test]
+fn a_pack_that_lacks_a_chunk_is_left_as_it_is_and_a_copy_that_is_put_back_gives_it() {
+    let memory = MemoryBucket::new();
+    let (_packs, _pack, content) = filled(&memory, SMALL, &[10_000, 300]);
+    let places = content.places();
+    let damaged = memory.copy();
+    let open = Key::in_drive(&drive(), &["packs", "00000000000000000001.open"]);
+    let whole = damaged.get(&open).unwrap().unwrap();
+    damaged.damage(&open, |bytes| bytes[places[1].offset as usize] ^= 1);
+    let left = damaged.get(&open);
+    let after = Packs::new(Arc::new(damaged.clone()), drive(), []);
+    let recovered = after.recover_open(number(1), &places, &[]).unwrap();
+    after.lose(number(1), &recovered.missing).unwrap();
+    assert_eq!(damaged.get(&open), left, "evidence is not changed");
+
+    let listing = Packs::list(&damaged, &drive()).unwrap();
+    assert_eq!(
+        (listing.sealed.len(), &listing.open[..], listing.lost.len()),
+        (1, &[number(1)][..], 1)
+    );
+    let next = Packs::new(Arc::new(damaged.clone()), drive(), listing.sealed);
+    next.add_lost(listing.lost[0]).unwrap();
+    next.lose(number(1), &recovered.missing).unwrap();
+    assert_eq!(
+        Packs::list(&damaged, &drive()).unwrap().lost,
+        listing.lost,
+        "the same is listed once"
+    );
+    content.check_first(1, &next);
+    let lacking: Vec<_> = next.lacking().into_iter().map(|lacking| lacking.at).collect();
+    assert_eq!(lacking, [places[1].at]);
+    assert_eq!(next.find(places[1].at), Ok(None));
+
+    damaged.damage(&open, |bytes| bytes.clone_from(&whole));
+    assert_eq!(next.lacking(), []);
+    content.check(&next);
+    assert!(next.find(places[1].at).unwrap().is_some());
+}
+
+/// A list as it stood in the first version.
+#[test]
+fn a_list_of_what_is_missing_has_the_bytes_it_always_had() {
+    let memory = MemoryBucket::new();
+    let packs = Packs::new(Arc::new(memory.clone()), drive(), []);
+    let missing = [(&b"one"[..], 0, 3), (b"two", 1 << 40, 1 << 20)].map(|(bytes, offset, len)| Missing {
+        place: ChunkPlace {
+            at: Address {
+                pack: number(7),
+                digest: Digest::of(bytes),
+            },
+            offset,
+            len,
+            inline: None,
+        },
+        why: Failure::Corrupt(String::new()),
+    });
+    packs.lose(number(7), &missing).unwrap();
+    let keys = memory.list("drives/").unwrap();
+    let bytes = memory.get(&keys[0]).unwrap().unwrap();
+    let hex: Vec<String> = bytes
+        .chunks(32)
+        .map(|line| line.iter().map(|byte| format!("{byte:02x}")).collect())
+        .collect();
+    let golden = include_str!("../golden/lost-1.hex");
+    assert_eq!(hex, golden.lines().collect::<Vec<_>>());
+    assert_eq!(
+        keys[0].as_str(),
+        "drives/work/packs/00000000000000000007.lost.ab53cd075a5841fb"
+    );
 }
 
 #[test]
@@ -260,7 +331,7 @@ fn places_that_lie_are_missing_and_overwrite_nothing() {
         place(&far, 1 << 60, 500, Some(&far)),
     ]);
     let after = Packs::new(Arc::new(memory.copy()), drive(), []);
-    let recovered = after.recover_open(number(1), &places).unwrap();
+    let recovered = after.recover_open(number(1), &places, &[]).unwrap();
     let missing: Vec<_> = recovered.missing.iter().map(|missing| &missing.place).collect();
     assert_eq!(missing, places[1..5].iter().collect::<Vec<_>>());
     content.check(&after);
@@ -273,10 +344,10 @@ fn places_that_lie_are_missing_and_overwrite_nothing() {
 fn nothing_to_recover_leaves_nothing() {
     let memory = MemoryBucket::new();
     let packs = Packs::new(Arc::new(memory.clone()), drive(), []);
-    assert_eq!(packs.recover_open(number(1), &[]).unwrap().sealed, None);
+    assert_eq!(packs.recover_open(number(1), &[], &[]).unwrap().sealed, None);
     packs.start(number(1)).unwrap();
     let after = Packs::new(Arc::new(memory.copy()), drive(), []);
-    assert_eq!(after.recover_open(number(1), &[]).unwrap().sealed, None);
+    assert_eq!(after.recover_open(number(1), &[], &[]).unwrap().sealed, None);
     let lost = ChunkPlace {
         at: Address {
             pack: number(2),
@@ -286,7 +357,7 @@ fn nothing_to_recover_leaves_nothing() {
         len: 1,
         inline: None,
     };
-    let recovered = after.recover_open(number(2), &[lost]).unwrap();
+    let recovered = after.recover_open(number(2), &[lost], &[]).unwrap();
     assert_eq!((recovered.sealed, recovered.missing.len()), (None, 1));
     assert_eq!(Packs::list(&memory, &drive()).unwrap().open, [number(1)]);
 }

@@ -204,13 +204,13 @@ fn the_next_owner_makes_a_pack_that_was_never_put_of_what_the_journal_carries() 
         tenure_store::pack::Listing::default()
     );
     let next = Packs::new(bucket.clone(), drive(), []);
-    let recovered = next.recover_open(number(1), &content.carried()).unwrap();
+    let recovered = next.recover_open(number(1), &content.carried(), &[]).unwrap();
     assert_eq!(recovered.missing, []);
     content.check(&next);
     next.verify(number(1)).unwrap();
     // What no record carries is named.
     let lost = Packs::new(remote(), drive(), [])
-        .recover_open(number(1), &place[..1])
+        .recover_open(number(1), &place[..1], &[])
         .unwrap();
     assert_eq!((lost.sealed, lost.missing.len()), (None, 1));
 }

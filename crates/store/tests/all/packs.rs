@@ -294,7 +294,7 @@ fn packs_that_were_closed_are_recovered_by_another_owner_at_once() {
         assert!(pack.append(EntryKind::Chunk, Digest::of(&bytes), &bytes).is_err());
         assert!(pack.flush(1).is_err() && packs.seal(number(1)).is_err() && packs.start(number(2)).is_err());
         let next = Packs::new(world.bucket.clone(), drive(), []);
-        let recovered = next.recover_open(number(1), &content.carried()).unwrap();
+        let recovered = next.recover_open(number(1), &content.carried(), &[]).unwrap();
         assert_eq!(recovered.missing, []);
         content.check(&next);
         next.verify(number(1)).unwrap();
@@ -369,7 +369,7 @@ proptest! {
         let after: Arc<dyn Bucket> = Arc::new(memory.after_power_loss(seed));
         let recovered_packs = Packs::new(after, drive(), []);
         let places = content.places();
-        let recovered = recovered_packs.recover_open(PackNumber(1), &places[..flushed]).unwrap();
+        let recovered = recovered_packs.recover_open(PackNumber(1), &places[..flushed], &[]).unwrap();
         prop_assert_eq!(recovered.missing, vec![]);
         content.check_first(flushed, &recovered_packs);
         if packs.seal(number(1)).is_ok() {
