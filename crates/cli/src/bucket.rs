@@ -200,6 +200,11 @@ fn open_folder(folder: &Path) -> Result<Arc<dyn Bucket>> {
     }
 }
 
+/// What the store says of a bucket whose format it does not know, and what helps.
+const NEWER: &str = "use a newer tenure";
+const NEWER_HINT: &str =
+    "tenure --version tells which release this is; the one that made the bucket reads it";
+
 /// Says what helps where a folder cannot be used as a bucket.
 fn no_folder(folder: &Path, error: &OpenError) -> anyhow::Error {
     let shown = folder.display();
@@ -211,6 +216,7 @@ fn no_folder(folder: &Path, error: &OpenError) -> anyhow::Error {
                 "bring {shown}/tenure-bucket back from a copy; every bucket of this format has the same one"
             ),
         ),
+        OpenError::Refused(_) if why.contains(NEWER) => Told::refused(why, NEWER_HINT),
         OpenError::Refused(_) => Told::refused(
             why,
             "--bucket FOLDER names the bucket; tenure drive create NAME --bucket FOLDER makes one in an empty folder",
@@ -239,6 +245,8 @@ fn no_service(config: &RemoteConfig, error: &OpenError) -> anyhow::Error {
         || why.contains("let these keys")
     {
         "--keys FILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, give them".to_owned()
+    } else if why.contains(NEWER) {
+        NEWER_HINT.to_owned()
     } else if matches!(error, OpenError::Refused(_)) {
         "tenure serve --help tells how buckets are named".to_owned()
     } else {
