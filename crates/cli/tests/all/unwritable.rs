@@ -58,7 +58,7 @@ fn a_bucket_that_cannot_be_written_for_a_while_loses_nothing_and_heals_by_itself
     );
     let status = home.status(&dir);
     assert!(
-        status["trouble"].to_string().contains("permission denied"),
+        status["trouble"].to_string().contains("held immutable"),
         "{status}"
     );
     assert_ne!(status["unsynced"]["ops"], 0);
