@@ -120,21 +120,13 @@ impl<'a> Change<'a> {
         Ok(())
     }
 
-    /// Finds an entry of a directory.
+    /// Finds an entry of a directory, before anything is put or removed.
     pub(crate) fn find(&self, parent: Ino, name: &Name) -> Result<Option<Found>, Undecided> {
-        if self.edits.is_empty() {
-            return Ok(self.stored(parent, name)?.0);
-        }
-        for cookie in self.branch.names.cookies(name.as_bytes()) {
-            let found = self.get(&Key::entry(parent, cookie), |value| entry_named(value, name))?;
-            if let Some(Some((ino, d_type))) = found {
-                return Ok(Some(Found { cookie, ino, d_type }));
-            }
-        }
-        Ok(None)
+        debug_assert!(self.edits.is_empty());
+        Ok(self.stored(parent, name)?.0)
     }
 
-    /// Finds a cookie for an entry of a directory; there must not be one of that name.
+    /// Finds a cookie for an entry of a directory, before anything is put or removed; there must not be one of that name.
     pub(crate) fn vacant(&self, parent: Ino, name: &Name) -> Result<u64, Undecided> {
         debug_assert!(self.edits.is_empty());
         match self.stored(parent, name)? {
