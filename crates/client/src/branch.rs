@@ -3,6 +3,7 @@
 //! Invariant: the state's lock is never held while the owner is called.
 
 use crate::damage::Damage;
+use crate::ended::Ended;
 use crate::frays::Frays;
 use crate::log::Log;
 use crate::retained::Retained;
@@ -124,6 +125,7 @@ pub(crate) struct Inner {
     pub(crate) state: RwLock<State>,
     pub(crate) damage: Mutex<Damage>,
     pub(crate) waiting: Waiting,
+    pub(crate) ended: Ended,
     pub(crate) shipping: Mutex<Shipping>,
     /// What may be lost with an owner elsewhere; none where packs are filled on a disk.
     pub(crate) retained: Option<Retained>,
@@ -187,6 +189,7 @@ impl Branch {
             state: RwLock::new(state),
             damage: Mutex::default(),
             waiting: Waiting::default(),
+            ended: Ended::default(),
             shipping: Mutex::new(Shipping::begin(chain_start)),
             retained,
             settling: Mutex::new(()),
@@ -253,6 +256,9 @@ impl Branch {
         let holds = inner
             .id
             .filter(|_| self.broken() != Some(Error::Refused(Refusal::ReadOnly)));
+        if holds.is_some() {
+            inner.drop_ended();
+        }
         let synced = holds.map_or(Ok(()), |_| self.sync_all());
         if holds.is_some() && synced.is_ok() && inner.merge_all() {
             // Everything is durable already, if not in its last shape.

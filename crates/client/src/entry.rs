@@ -250,7 +250,7 @@ impl Branch {
 
     /// Forgets an inode that has no entry and that nobody has open any more.
     pub fn drop_orphan(&self, ino: Ino) -> Result<(), Error> {
-        self.inner.change_and_discard(ino, &Op::Drop { ino }, |_, _| ())
+        self.inner.drop_orphan(ino)
     }
 }
 
@@ -273,6 +273,10 @@ impl State {
 }
 
 impl Inner {
+    pub(crate) fn drop_orphan(&self, ino: Ino) -> Result<(), Error> {
+        self.change_and_discard(ino, &Op::Drop { ino }, |_, _| ())
+    }
+
     fn make(&self, op: impl Fn(Ino) -> Op) -> Result<(Ino, Attr), Error> {
         self.make_with(op, |_, outcome| {
             outcome.inode.expect("a new inode is answered with")

@@ -7,6 +7,7 @@
 mod branch;
 mod cut;
 mod damage;
+mod ended;
 mod entry;
 mod file;
 mod frays;

@@ -184,7 +184,11 @@ impl Inner {
     /// what is due in between.
     pub(crate) fn run_settler(&self) {
         while self.waiting.until_settle() {
-            while self.is_stage_due() {
+            loop {
+                self.drop_ended();
+                if !self.is_stage_due() {
+                    break;
+                }
                 match self.ship_retained().and_then(|()| self.settle_most()) {
                     Ok(()) => self.waiting.set_trouble(None),
                     Err(error) => {

@@ -190,7 +190,11 @@ impl Inner {
                     if self.unsynced().age + tick >= self.options.lag_max {
                         self.serve(Vec::new());
                     }
-                    if self.unsynced() != Unsynced::default() {
+                    let has_ended = !self.ended.is_empty();
+                    if has_ended && self.ended.rests() {
+                        self.waiting.settle();
+                    }
+                    if has_ended || self.unsynced() != Unsynced::default() {
                         self.waiting.changed();
                     } else if self.state.write().frays.fall_due(0) {
                         // Nobody writes any more: what was written is put in shape.
@@ -405,7 +409,7 @@ impl Inner {
 }
 
 /// Tells whether a failed call certainly changed nothing, so that it may be made again.
-fn is_not_done(error: &Error) -> bool {
+pub(crate) fn is_not_done(error: &Error) -> bool {
     matches!(
         error,
         Error::Refused(Refusal::NoSpace) | Error::Failed(Failure::NoSpace(_) | Failure::DidNotHappen(_))

@@ -183,7 +183,7 @@ impl Served {
     /// Drops an inode that lost its last entry, unless the kernel knows it: then it waits for the kernel to forget it.
     fn unlinked(&self, orphan: Option<Ino>) {
         if let Some(ino) = orphan.filter(|ino| !self.known.orphan(*ino)) {
-            self.drop_orphan(ino);
+            self.branch.drop_orphan_soon(ino);
         }
     }
 
@@ -310,7 +310,7 @@ impl Filesystem for Served {
             return;
         }
         if self.known.forget(Ino(ino), lookups) {
-            self.drop_orphan(Ino(ino));
+            self.branch.drop_orphan_soon(Ino(ino));
         }
     }
 

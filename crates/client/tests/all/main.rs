@@ -7,6 +7,7 @@ mod world;
 
 mod crash;
 mod cut;
+mod ended;
 mod here;
 mod listing;
 mod merge;

@@ -9,9 +9,7 @@ use super::pool::Pool;
 use super::waiting::Waiting;
 use super::{Served, hidden};
 use crate::kernel::{Errno, Kept, Operation, Reply, Request};
-use std::sync::Arc;
 use tenure_client::wait;
-use tenure_model::Ino;
 
 /// Where requests wait.
 #[derive(Default)]
@@ -75,24 +73,5 @@ impl Served {
         if slot.is_over() {
             pool.forget(ticket);
         }
-    }
-
-    /// Drops an inode that has no entry, here where nothing is to be waited for, else elsewhere.
-    pub(super) fn drop_orphan(&self, ino: Ino) {
-        let dropped = wait::without_waiting(|| {
-            let dropped = self.branch.drop_orphan(ino);
-            (!wait::would_have_waited()).then_some(dropped)
-        });
-        let note = move |dropped| {
-            if let Err(error) = dropped {
-                // It is dropped when the branch is given back.
-                tracing::debug!(%ino, %error, "an unlinked inode stays for now");
-            }
-        };
-        if let Some(dropped) = dropped {
-            return note(dropped);
-        }
-        let (pool, branch) = (&self.pools.writes, Arc::clone(&self.branch));
-        pool.run(pool.ticket(), move || note(branch.drop_orphan(ino)));
     }
 }
