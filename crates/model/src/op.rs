@@ -195,6 +195,21 @@ pub struct NewNode {
     pub target: Box<[u8]>,
 }
 
+impl NewNode {
+    /// Returns a plain file of root's that everybody may read.
+    pub fn file() -> Self {
+        Self {
+            kind: Kind::File,
+            mode: 0o644,
+            umask: 0,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            target: Box::default(),
+        }
+    }
+}
+
 /// What a rename does with what is at its goal (rename(2)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RenameMode {

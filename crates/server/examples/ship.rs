@@ -11,7 +11,7 @@ use tenure_core::{Branch, Undecided};
 use tenure_model::batch::chain_start;
 use tenure_model::codec::Codec;
 use tenure_model::{
-    Batch, BranchName, Clock, Digest, DriveName, Extent, Ino, Kind, Name, NewNode, Op, Piece, Timestamp,
+    Batch, BranchName, Clock, Digest, DriveName, Extent, Ino, Name, NewNode, Op, Piece, Timestamp,
 };
 use tenure_server::{Beginning, Drive, Options};
 use tenure_store::FolderBucket;
@@ -169,15 +169,7 @@ impl<'a> Holder<'a> {
         let place = self.drive.place(self.batch.session, &[chunk]).unwrap().remove(0);
         let ino = self.next;
         self.next = ino.next();
-        let node = NewNode {
-            kind: Kind::File,
-            mode: 0o644,
-            umask: 0,
-            uid: 0,
-            gid: 0,
-            rdev: 0,
-            target: Box::new([]),
-        };
+        let node = NewNode::file();
         let name = Name::parse(format!("file-{number}").as_bytes()).unwrap();
         let (parent, time) = (Ino::ROOT, Timestamp::default());
         self.change(&Op::Create {

@@ -296,11 +296,7 @@ fn make_home(branch: &Branch, thread: u64) -> Result<Ino, Error> {
     let node = NewNode {
         kind: Kind::Directory,
         mode: 0o755,
-        umask: 0,
-        uid: 0,
-        gid: 0,
-        rdev: 0,
-        target: Box::default(),
+        ..NewNode::file()
     };
     Ok(branch.create(Ino::ROOT, &name, &node)?.0)
 }

@@ -4,6 +4,7 @@
 
 mod disk;
 mod file;
+pub mod twin;
 
 use crate::bucket::{Bucket, Put, RequestKind, Requests, children_of, missing_or_short};
 use crate::disk::Disk;

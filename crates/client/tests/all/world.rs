@@ -195,11 +195,7 @@ pub(crate) fn node(kind: Kind) -> NewNode {
     NewNode {
         kind,
         mode: 0o755,
-        umask: 0,
-        uid: 0,
-        gid: 0,
-        rdev: 0,
-        target: Box::default(),
+        ..NewNode::file()
     }
 }
 

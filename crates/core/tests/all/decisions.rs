@@ -4,7 +4,7 @@ use crate::stored::{KEY, Pages, ROOT};
 use std::sync::atomic::{AtomicBool, Ordering};
 use tenure_core::tree::Hand;
 use tenure_core::{Branch, NameHash};
-use tenure_model::{AttrChange, Extent, Ino, Kind, Name, NewNode, Op, Piece, Timestamp};
+use tenure_model::{AttrChange, Extent, Ino, Name, NewNode, Op, Piece, Timestamp};
 
 const FILE: Ino = Ino(16);
 const TIME: Timestamp = Timestamp { secs: 1, nanos: 0 };
@@ -21,15 +21,7 @@ fn piece(at: u64, offset: u64) -> Piece {
 /// A branch with a file of a few hundred extents, all of it folded.
 fn folded(pages: &mut Pages) -> Branch {
     let mut branch = Branch::new(KEY, ROOT);
-    let node = NewNode {
-        kind: Kind::File,
-        mode: 0o644,
-        umask: 0,
-        uid: 0,
-        gid: 0,
-        rdev: 0,
-        target: Box::from([]),
-    };
+    let node = NewNode::file();
     let create = Op::Create {
         parent: Ino::ROOT,
         name: name(),

@@ -4,7 +4,7 @@ use crate::stored::{KEY, ROOT};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tenure_core::{Branch, Frayed};
-use tenure_model::{Address, Digest, Extent, Ino, Kind, Name, NewNode, Op, PackNumber, Piece, Timestamp};
+use tenure_model::{Address, Digest, Extent, Ino, Name, NewNode, Op, PackNumber, Piece, Timestamp};
 
 const FILE: Ino = Ino(16);
 const TIME: Timestamp = Timestamp { secs: 1, nanos: 0 };
@@ -20,15 +20,7 @@ fn change(branch: &mut Branch, op: &Op) {
 /// Returns a file of these extents; each is a length, and whether a hole is before it.
 fn file(extents: &[(u64, bool)]) -> Branch {
     let mut branch = Branch::new(KEY, ROOT);
-    let node = NewNode {
-        kind: Kind::File,
-        mode: 0o644,
-        umask: 0,
-        uid: 0,
-        gid: 0,
-        rdev: 0,
-        target: Box::from([]),
-    };
+    let node = NewNode::file();
     let create = Op::Create {
         parent: Ino::ROOT,
         name: Name::parse(b"file").expect("it is a name"),

@@ -4,9 +4,7 @@ use crate::stored::{KEY, Pages, ROOT};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use tenure_core::{Branch, Outcome, Undecided};
-use tenure_model::{
-    Ino, Kind, Name, NewNode, Op, Refusal, RenameMode, Timestamp, XattrMode, XattrName, limits,
-};
+use tenure_model::{Ino, Name, NewNode, Op, Refusal, RenameMode, Timestamp, XattrMode, XattrName, limits};
 
 const FILE: Ino = Ino(16);
 const TIME: Timestamp = Timestamp { secs: 1, nanos: 0 };
@@ -16,15 +14,7 @@ fn name(number: u64) -> Name {
 }
 
 fn create(number: u64) -> Op {
-    let node = NewNode {
-        kind: Kind::File,
-        mode: 0o644,
-        umask: 0,
-        uid: 0,
-        gid: 0,
-        rdev: 0,
-        target: Box::from([]),
-    };
+    let node = NewNode::file();
     Op::Create {
         parent: Ino::ROOT,
         name: name(number),

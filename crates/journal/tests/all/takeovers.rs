@@ -2,18 +2,18 @@
 //! is lost, and nothing that was deposed goes on.
 
 use crate::world::{
-    Bytes, Hand, On, Records, SMALL, append, claimant_with, draw, drive, manifest, open, open_by, record,
+    Bytes, Hand, On, Records, SMALL, append, claimant_with, drive, manifest, open, open_by, record,
 };
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
-use std::io::IoSliceMut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tenure_journal::{Draw, Journal, Opening};
+use tenure_journal::{Journal, Opening};
 use tenure_model::{Epoch, Failure, Seq};
 use tenure_store::faulty::{Call, Fault, Plan};
-use tenure_store::{Bucket, Disk, FaultyBucket, Key, MemoryBucket, OpenError, Put, Requests};
+use tenure_store::memory::twin::{self, Switched};
+use tenure_store::{Bucket, FaultyBucket, Key, MemoryBucket, OpenError, Put};
 
 fn remote(memory: &MemoryBucket) -> Arc<dyn Bucket> {
     On::Objects.bucket(memory)
@@ -223,70 +223,6 @@ fn a_drive_that_was_closed_has_nobody_to_be_waited_for() {
     }
 }
 
-/// A bucket that is another one from some moment on: what a twin, made by copying a machine, goes on with.
-struct Switched(Mutex<MemoryBucket>);
-
-impl Switched {
-    fn now(&self) -> MemoryBucket {
-        self.0.lock().clone()
-    }
-}
-
-impl Bucket for Switched {
-    fn put_if_absent(&self, key: &Key, bytes: &[u8]) -> Result<Put, Failure> {
-        self.now().put_if_absent(key, bytes)
-    }
-
-    fn get(&self, key: &Key) -> Result<Option<Vec<u8>>, Failure> {
-        self.now().get(key)
-    }
-
-    fn get_parts(&self, key: &Key, offset: u64, parts: &mut [IoSliceMut<'_>]) -> Result<(), Failure> {
-        self.now().get_parts(key, offset, parts)
-    }
-
-    fn size(&self, key: &Key) -> Result<Option<u64>, Failure> {
-        self.now().size(key)
-    }
-
-    fn list(&self, under: &str) -> Result<Vec<Key>, Failure> {
-        self.now().list(under)
-    }
-
-    fn children(&self, under: &str) -> Result<Vec<String>, Failure> {
-        self.now().children(under)
-    }
-
-    fn delete(&self, key: &Key) -> Result<(), Failure> {
-        self.now().delete(key)
-    }
-
-    fn requests(&self) -> &Requests {
-        unreachable!("nobody asks a twin what it has cost")
-    }
-
-    fn disk(&self) -> Option<Arc<dyn Disk>> {
-        None
-    }
-
-    fn tier(&self) -> &'static str {
-        "bucket"
-    }
-
-    fn describe(&self) -> String {
-        "a bucket of a twin".to_owned()
-    }
-}
-
-/// Draws the same as its twin for the first `count` times, and then what nobody draws.
-fn draw_of_twin(count: u64) -> Draw {
-    let (drawn, other) = (AtomicU64::new(0), draw());
-    Arc::new(move || match drawn.fetch_add(1, Ordering::SeqCst) {
-        number if number < count => [number as u8 + 1; 16],
-        _ => other(),
-    })
-}
-
 /// An owner and its clone, each in a bucket of its own until they meet.
 struct Twins {
     hand: Arc<Hand>,
@@ -302,11 +238,11 @@ impl Twins {
             Arc::new(Hand::default()),
             [MemoryBucket::new(), MemoryBucket::new()],
         );
-        let buckets = [0, 1].map(|at| Arc::new(Switched(Mutex::new(memories[at].without_disk()))));
+        let buckets = [0, 1].map(|at| Arc::new(Switched::new(memories[at].without_disk())));
         let journals = [0, 1].map(|at| {
             let bucket: Arc<dyn Bucket> = buckets[at].clone();
             // The claim, the opening and each segment were drawn before the machine was copied.
-            let claimant = claimant_with("a", draw_of_twin(2 + appended), hand.clone());
+            let claimant = claimant_with("a", twin::draw(2 + appended), hand.clone());
             let (journal, _) = open_by(&bucket, claimant, SMALL).unwrap();
             append(&journal, 1, appended).unwrap();
             journal
@@ -322,7 +258,7 @@ impl Twins {
 
     /// Lets the clone go on with the owner's bucket.
     fn meet(&self) {
-        *self.of_clone.0.lock() = self.memories[0].without_disk();
+        self.of_clone.switch(self.memories[0].without_disk());
     }
 }
 
@@ -384,16 +320,16 @@ fn a_clones_segment_beyond_a_gap_is_no_part_of_the_history() {
 #[test]
 fn two_owners_with_one_claim_open_it_once() {
     // Both have claimed the same epoch when the machine was copied; each draws an opening of its own.
-    let twins = [1, 1].map(|drawn| claimant_with("a", draw_of_twin(drawn), Arc::new(Hand::default())));
+    let twins = [1, 1].map(|drawn| claimant_with("a", twin::draw(drawn), Arc::new(Hand::default())));
     let memories = [MemoryBucket::new(), MemoryBucket::new()];
     let buckets: [Arc<Switched>; 2] =
-        [0, 1].map(|at: usize| Arc::new(Switched(Mutex::new(memories[at].without_disk()))));
+        [0, 1].map(|at: usize| Arc::new(Switched::new(memories[at].without_disk())));
     let [one, other] = twins;
     let openings = [(0, one), (1, other)].map(|(at, claimant)| {
         let bucket: Arc<dyn Bucket> = buckets[at].clone();
         Opening::begin(bucket, &drive(), claimant).unwrap()
     });
-    *buckets[1].0.lock() = memories[0].without_disk();
+    buckets[1].switch(memories[0].without_disk());
     let [first, second] = openings.map(|opening| opening.replay(&mut |_, _| Ok(())));
     append(&first.unwrap(), 1, 2).unwrap();
     assert!(matches!(second.err(), Some(Failure::Fenced(_))));

@@ -226,12 +226,9 @@ impl Holder {
         let ino = self.inos.take().unwrap();
         let node = NewNode {
             kind,
-            mode: 0o644,
-            umask: 0,
             uid: 1,
             gid: 1,
-            rdev: 0,
-            target: Box::new([]),
+            ..NewNode::file()
         };
         let (name, time) = (Name::parse(name.as_bytes()).unwrap(), self.tick());
         self.try_change(Op::Create {

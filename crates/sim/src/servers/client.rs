@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tenure_client::Branch;
 use tenure_model::record::Source;
-use tenure_model::{BranchName, Ino, Kind, Name, NewNode};
+use tenure_model::{BranchName, Ino, Name, NewNode};
 use tenure_server::Drive;
 use tenure_wire::{Access, Error, Owner, Who};
 
@@ -201,15 +201,7 @@ fn lane(town: &Arc<Town>, found: &Found, random: &mut Random) -> Lane {
 }
 
 fn make(branch: &Branch, name: &Name, seed: u64, len: usize) -> Result<(), Error> {
-    let node = NewNode {
-        kind: Kind::File,
-        mode: 0o644,
-        umask: 0,
-        uid: 0,
-        gid: 0,
-        rdev: 0,
-        target: Box::default(),
-    };
+    let node = NewNode::file();
     let (ino, _) = branch.create(Ino::ROOT, name, &node)?;
     branch.write(ino, 0, Bytes::from(random::bytes(seed, len)))
 }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use std::sync::Arc;
 use tenure_client::Branch;
-use tenure_model::{BranchName, DriveName, Ino, Kind, Name, NewNode, RenameMode};
+use tenure_model::{BranchName, DriveName, Ino, Name, NewNode, RenameMode};
 use tenure_server::{Beginning, Drive};
 use tenure_sim::clock::SimClock;
 use tenure_store::faulty::{CallKind, Fault, Plan};
@@ -78,15 +78,7 @@ impl Scene {
     }
 
     fn file(&self, at: &str, bytes: &[u8]) -> Ino {
-        let node = NewNode {
-            kind: Kind::File,
-            mode: 0o644,
-            umask: 0,
-            uid: 0,
-            gid: 0,
-            rdev: 0,
-            target: Box::default(),
-        };
+        let node = NewNode::file();
         let made = self.branch.create(Ino::ROOT, &name(at), &node);
         let ino = made.expect("the name is free").0;
         self.branch
