@@ -70,7 +70,7 @@ impl Default for Options {
 pub struct Unsynced {
     /// Number of ops.
     pub ops: u64,
-    /// Bytes of contents that are staged.
+    /// Bytes of contents.
     pub bytes: u64,
     /// Age of the oldest change.
     pub age: Duration,
@@ -309,6 +309,11 @@ impl Inner {
         ]
     }
 
+    /// Tells whether there is a network between here and where things become durable.
+    pub(crate) fn is_far(&self) -> bool {
+        self.is_elsewhere || self.opened.tier == HELD_TIER
+    }
+
     pub(crate) fn unsynced(&self) -> Unsynced {
         let state = self.state.read();
         let in_flight = self.waiting.in_flight();
@@ -323,9 +328,10 @@ impl Inner {
         .flatten()
         .min();
         let age = oldest.map_or(Duration::ZERO, |since| self.clock.elapsed().saturating_sub(since));
+        let logs = || state.cuts.iter().map(|(log, _)| log).chain([&state.log]);
         Unsynced {
-            ops: state.cuts.iter().map(|(log, _)| log.count).sum::<u64>() + state.log.count + in_flight.ops,
-            bytes: state.stage.bytes(),
+            ops: logs().map(|log| log.count).sum::<u64>() + in_flight.ops,
+            bytes: logs().map(|log| log.contents).sum::<u64>() + in_flight.contents + state.stage.bytes(),
             age,
         }
     }

@@ -13,6 +13,8 @@ pub(crate) struct Log {
     pub(crate) ops: Vec<u8>,
     pub(crate) count: u64,
     pub(crate) chunks: Vec<ChunkPlace>,
+    /// Bytes that programs have written and that these ops put into files.
+    pub(crate) contents: u64,
     /// Inodes that got a name while bytes of theirs were staged: those bytes go out with the name.
     pub(crate) named: BTreeSet<Ino>,
     since: Option<Duration>,

@@ -125,6 +125,7 @@ impl Inner {
             |state| Ok(op(state.stage.file(ino).and_then(|file| file.time))),
             |state, outcome| {
                 state.log.chunks.extend_from_slice(&settled.places);
+                state.log.contents += settled.pieces.iter().map(|piece| piece.extent.len()).sum::<u64>();
                 state.stage.settled(ino, &settled.kept, self.clock.elapsed());
                 let (_, attr) = outcome.inode.expect("a write answers with its inode");
                 state.frays.note(ino, &settled.pieces, attr.allocated);

@@ -5,6 +5,9 @@
 //! that the owner has accepted and cannot make durable yet, or whose outcome nobody told, is kept as it is and shipped again,
 //! before any other.
 //!
+//! Where an owner or a store is behind a network, most of what fails heals by itself: who syncs waits then, and it is tried again, for
+//! as long as a silent owner is waited for. On a disk of this machine he is told at once.
+//!
 //! The shipper does it, or the thread that asks where that is sooner: when nobody ships, little is to be shipped, and that
 //! has been quick before. Whoever ships has said that changes are lost before another can find nothing to ship.
 
@@ -15,7 +18,7 @@ use crate::wait;
 use crate::wants::{InFlight, Scope, Turn, Waiter};
 use std::sync::mpsc;
 use std::time::Duration;
-use tenure_model::{Batch, Digest, Failure, Ino, Op, Refusal};
+use tenure_model::{Batch, Digest, Failure, Ino, Op, Refusal, limits};
 use tenure_wire::{Done, Error, Shipped};
 
 /// Ops in bytes from which a batch is shipped without being asked.
@@ -160,8 +163,7 @@ impl Branch {
     /// Does what is due by the clock, where no thread does it: settles a full stage, ships what has waited for the lag.
     pub fn step(&self) {
         let inner = &self.inner;
-        let unsynced = inner.unsynced();
-        if unsynced.bytes >= inner.options.stage_settle || unsynced.age >= inner.options.lag_max {
+        if inner.is_stage_due() || inner.unsynced().age >= inner.options.lag_max {
             inner.serve(Vec::new());
         }
     }
@@ -171,7 +173,8 @@ impl Branch {
             // What cannot be changed is durable.
             return done(Ok(()));
         }
-        let waiter = Waiter { scope, done };
+        let until = self.inner.clock.elapsed() + limits::WAIT_MAX;
+        let waiter = Waiter { scope, until, done };
         match self.inner.options.threads {
             Threads::Started => self.inner.waiting.ask(waiter),
             Threads::None => self.inner.serve(vec![waiter]),
@@ -213,7 +216,11 @@ impl Inner {
             .and_then(|()| self.settle_for(&waiters))
             .inspect_err(|error| self.note_failure(error))
             .and_then(|()| self.ship(&mut self.shipping.lock()));
-        for waiter in waiters {
+        let over = match &synced {
+            Err(error) if self.may_heal(error) => self.waiting.wait_on(waiters, self.clock.elapsed()),
+            Ok(()) | Err(_) => waiters,
+        };
+        for waiter in over {
             (waiter.done)(synced.clone());
         }
         if synced.is_ok() && self.options.threads == Threads::None {
@@ -224,7 +231,7 @@ impl Inner {
     /// Makes everything durable on the calling thread, where that is little and waits for nobody else.
     fn sync_little(&self) -> Option<Result<(), Error>> {
         let mut shipping = self.shipping.try_lock()?;
-        let is_here = !self.is_elsewhere && shipping.accepted.is_none();
+        let is_here = !self.is_far() && shipping.accepted.is_none();
         if !is_here || !self.waiting.is_idle() || !self.state.read().is_little() || shipping.haste.leaves() {
             return None;
         }
@@ -247,8 +254,8 @@ impl Inner {
     /// everything: the less a crash takes from files whose names it leaves, the better.
     fn settle_for(&self, waiters: &[Waiter]) -> Result<(), Error> {
         let all = waiters.is_empty() || waiters.iter().any(|waiter| matches!(waiter.scope, Scope::All));
-        let unsynced = self.unsynced();
-        if all || unsynced.age >= self.options.lag_max || unsynced.bytes <= LITTLE {
+        let staged = self.state.read().stage.bytes();
+        if all || self.unsynced().age >= self.options.lag_max || staged <= LITTLE {
             return self.settle_all();
         }
         waiters.iter().try_for_each(|waiter| match waiter.scope {
@@ -324,6 +331,7 @@ impl Inner {
         };
         self.waiting.set_in_flight(InFlight {
             ops: log.count,
+            contents: log.contents,
             since: log.oldest(),
         });
         let Shipped { digest } = self.ship_batch(batch, after)?;
@@ -388,6 +396,17 @@ impl Inner {
             Error::Failed(Failure::Unknown(_)) => self.is_elsewhere,
             Error::Failed(_) | Error::Refused(_) => false,
         }
+    }
+
+    /// Tells whether what failed is worth waiting for: nobody here has to do anything before it works again. No space is none
+    /// until somebody makes some.
+    fn may_heal(&self, error: &Error) -> bool {
+        let is_full = matches!(
+            error,
+            Error::Refused(Refusal::NoSpace) | Error::Failed(Failure::NoSpace(_))
+        );
+        let is_kept = is_not_done(error) || self.may_be_accepted(error);
+        self.is_far() && self.options.threads == Threads::Started && is_kept && !is_full
     }
 
     fn note_failure(&self, error: &Error) {

@@ -11,6 +11,7 @@ use tenure_wire::{Done, Error};
 #[derive(Clone, Copy, Default)]
 pub(crate) struct InFlight {
     pub(crate) ops: u64,
+    pub(crate) contents: u64,
     pub(crate) since: Option<Duration>,
 }
 
@@ -22,12 +23,19 @@ pub(crate) enum Scope {
 
 pub(crate) struct Waiter {
     pub(crate) scope: Scope,
+    /// Until when what failed is tried again for it, where that may heal by itself.
+    pub(crate) until: Duration,
     pub(crate) done: Done<()>,
 }
+
+/// How long is rested before what failed is tried again for those who wait: a store or a server is asked twice a second.
+const TRIED_REST: Duration = Duration::from_millis(500);
 
 #[derive(Default)]
 struct Wants {
     waiters: Vec<Waiter>,
+    /// Whether all of them have been tried for in vain.
+    tried: bool,
     changed: bool,
     hurry: bool,
     settle: bool,
@@ -151,21 +159,37 @@ impl Waiting {
             return (waiter.done)(Err(Failure::DidNotHappen("the branch is closed".into()).into()));
         }
         wants.waiters.push(waiter);
+        wants.tried = false;
         self.ship.notify_one();
+    }
+
+    /// Takes back those who go on waiting after something was tried in vain; returns those who do not.
+    pub(crate) fn wait_on(&self, waiters: Vec<Waiter>, now: Duration) -> Vec<Waiter> {
+        let mut wants = self.wants.lock();
+        if wants.stopped {
+            return waiters;
+        }
+        let (waits, over): (Vec<_>, _) = waiters.into_iter().partition(|waiter| now < waiter.until);
+        wants.tried = wants.waiters.is_empty();
+        wants.waiters.extend(waits);
+        over
     }
 
     /// Waits for the next thing to do; with changes that nobody waits for, no longer than `tick`.
     pub(crate) fn turn(&self, tick: Duration) -> Turn {
         let mut wants = self.wants.lock();
         loop {
-            if wants.hurry || !wants.waiters.is_empty() {
+            let is_asked = !wants.waiters.is_empty();
+            if wants.hurry || (is_asked && (!wants.tried || wants.stopped)) {
                 wants.hurry = false;
                 return Turn::Ship(std::mem::take(&mut wants.waiters));
             }
             if wants.stopped {
                 return Turn::End;
             }
-            if !wants.changed {
+            if is_asked {
+                wants.tried = !self.ship.wait_for(&mut wants, TRIED_REST).timed_out();
+            } else if !wants.changed {
                 self.ship.wait(&mut wants);
             } else if self.ship.wait_for(&mut wants, tick).timed_out() {
                 // Whoever changes something from here on says so again.

@@ -1,5 +1,7 @@
 //! Every bound of the product, with its reason. A queue, loop, size or wait without a line here is a defect.
 
+use std::time::Duration;
+
 /// Bytes in a name of a directory entry (POSIX `NAME_MAX`).
 pub const NAME_LEN_MAX: usize = 255;
 /// Bytes in a symlink's target (Linux `PATH_MAX` less its NUL).
@@ -28,3 +30,6 @@ pub const HASH_COLLISIONS_MAX: u64 = 16;
 pub const INO_RANGE_LEN: u64 = 1 << 20;
 /// Bytes in the name of a drive, branch or checkpoint: it becomes part of an object's key.
 pub const REF_LEN_MAX: usize = 100;
+/// How long a caller waits for what may come back by itself: an owner that is silent or gone, a store that refuses, a token that
+/// has ended. A server is replaced in that time, and a token renewed by somebody who looks; and nobody waits for ever.
+pub const WAIT_MAX: Duration = Duration::from_secs(120);

@@ -276,7 +276,8 @@ fn a_client_of_any_server_is_sent_to_the_owner_and_goes_on_where_it_is_next() {
     );
 }
 
-/// A token that is taken away while somebody is there makes him wait, and loses nothing; another one in its place counts at once.
+/// A token that is taken away while somebody is there makes him wait, also who syncs, and loses nothing; another one in its place
+/// counts at once.
 #[test]
 fn a_mount_whose_token_ends_waits_for_one_that_counts() {
     let Some(home) = Home::new() else { return };
@@ -289,16 +290,20 @@ fn a_mount_whose_token_ends_waits_for_one_that_counts() {
     fs::write(home.tokens(), tokens.replace("ada", "# ada")).expect("there is room");
     fs::write(dir.join("during"), "written meanwhile").expect("the branch is lent whole");
     until("the status says why it waits", || {
-        let _ = fs::File::open(dir.join("during")).map(|file| file.sync_all());
         fs::write(dir.join("again"), "and more").expect("the branch is lent whole");
         home.status(&dir)["trouble"]
             .as_str()
             .is_some_and(|trouble| trouble.contains("not known to this server"))
     });
-    assert!(fs::File::open(dir.join("again")).is_ok_and(|file| file.sync_all().is_err()));
+    let again = fs::File::open(dir.join("again")).expect("it is there");
+    let syncing = std::thread::spawn(move || again.sync_all());
+    let asked = home.done(&["status", text(&dir)]);
+    assert!(asked.contains("not known to this server"), "{asked}");
+    assert!(!syncing.is_finished(), "it is tried again");
     // Another token for the same agent, which the mount finds in its file.
     let next = home.token("ada", &[]);
     assert_eq!(next, client.token);
+    syncing.join().expect("it ends").expect("it waited for the token");
     until("it goes on by itself", || home.status(&dir)["trouble"].is_null());
     until("what waited is durable", || {
         home.status(&dir)["unsynced"]["ops"] == 0
@@ -351,22 +356,19 @@ fn a_mount_is_not_deceived_by_a_server_with_another_bucket() {
     server.kill();
     let server = home.serve_at(&address, &["--bucket", text(&wrong)]);
     fs::write(dir.join("during"), "written meanwhile").expect("the branch is lent whole");
+    let root = fs::File::open(&dir).expect("it is there");
+    let syncing = std::thread::spawn(move || root.sync_all());
     until("the status says what is wrong", || {
-        let _ = fs::File::open(&dir).map(|root| root.sync_all());
         let trouble = home.status(&dir)["trouble"].clone();
         trouble
             .as_str()
             .is_some_and(|trouble| trouble.contains("another drive"))
     });
-    assert!(
-        fs::File::open(&dir).is_ok_and(|root| root.sync_all().is_err()),
-        "nothing is durable there"
-    );
+    assert!(!syncing.is_finished(), "nothing is durable there");
     server.kill();
     let _server = home.serve_at(&address, &[]);
-    until("it goes on with the right one", || {
-        fs::File::open(&dir).is_ok_and(|root| root.sync_all().is_ok())
-    });
+    let synced = syncing.join().expect("it ends");
+    synced.expect("it goes on with the right one");
     home.done(&["unmount", text(&dir)]);
     let dir = home.mount("work", "m", &client.at(&address));
     holds(&dir, "during", "written meanwhile");

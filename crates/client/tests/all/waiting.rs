@@ -1,9 +1,13 @@
 //! An owner that takes nothing for a while: what waits is bounded, stays in batches that it may take, and is shipped later.
 
-use crate::world::{At, create, drive_name, hold, name, node, options, server_options};
+use crate::world::{At, create, drive_name, hold, hold_by, make, name, node, options, server_options, sync};
 use std::sync::Arc;
-use tenure_client::Branch;
-use tenure_model::{Ino, Kind, NewNode};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+use std::time::Duration;
+use tenure_client::{Branch, Options};
+use tenure_model::limits::WAIT_MAX;
+use tenure_model::{Clock, Ino, Kind, NewNode, Timestamp};
 use tenure_server::Drive;
 use tenure_store::faulty::{CallKind, Fault, FaultyBucket, Plan};
 use tenure_store::{Bucket, MemoryBucket};
@@ -82,4 +86,66 @@ fn changes_for_which_there_is_no_room_are_refused_and_those_before_them_are_kept
         (branch.totals().inodes, branch.broken()),
         (2 + count as u64, None)
     );
+}
+
+/// A clock that is set by hand, in seconds.
+#[derive(Default)]
+struct SetClock(AtomicU64);
+
+impl Clock for SetClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::since_epoch(self.elapsed())
+    }
+
+    fn elapsed(&self) -> Duration {
+        Duration::from_secs(self.0.load(Ordering::Relaxed))
+    }
+}
+
+fn asked(branch: &Branch, ino: Ino) -> Receiver<Result<(), Error>> {
+    let (send, told) = sync_channel(1);
+    branch.sync(ino, Box::new(move |synced| drop(send.send(synced))));
+    told
+}
+
+/// Guarantee 15: a store that refuses for a while makes who syncs wait, for a time that has an end; and loses nothing.
+#[test]
+fn who_syncs_far_away_waits_for_what_may_heal_and_not_for_ever() {
+    let faulty = Arc::new(FaultyBucket::new(Arc::new(MemoryBucket::new()), Plan::none()));
+    let (drive, clock) = (create(faulty.clone()).unwrap(), Arc::new(SetClock::default()));
+    let options = Options::default();
+    let branch = hold_by(
+        clock.clone(),
+        drive,
+        At::Elsewhere,
+        ("main", Access::Exclusive),
+        options,
+    )
+    .unwrap();
+    let fails = |fault| {
+        Plan::none()
+            .on(CallKind::Write, "", fault)
+            .on(CallKind::Create, "", fault)
+    };
+    let heals = make(&branch, "heals").unwrap();
+    faulty.set_plan(fails(Fault::Refuse));
+    let told = asked(&branch, heals);
+    while branch.trouble().is_none() {
+        std::thread::yield_now();
+    }
+    assert_eq!(told.try_recv(), Err(TryRecvError::Empty));
+    faulty.set_plan(Plan::none());
+    assert_eq!((told.recv().unwrap(), branch.trouble()), (Ok(()), None));
+
+    let waits = make(&branch, "waits").unwrap();
+    faulty.set_plan(fails(Fault::Refuse));
+    let told = asked(&branch, waits);
+    while branch.trouble().is_none() {
+        std::thread::yield_now();
+    }
+    clock.0.fetch_add(WAIT_MAX.as_secs(), Ordering::Relaxed);
+    assert!(told.recv().unwrap().is_err());
+    assert_ne!(branch.unsynced().ops, 0, "it is kept");
+    faulty.set_plan(Plan::none());
+    assert_eq!(sync(&branch, waits), Ok(()));
 }

@@ -5,7 +5,7 @@ use super::stream::Stream;
 use crate::owner::Error;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure_model::{Clock, Refusal};
+use tenure_model::{Clock, Refusal, limits};
 
 /// Finds whoever owns a drive.
 pub trait Dialer: Send + Sync {
@@ -22,6 +22,9 @@ pub trait Dialer: Send + Sync {
 
     /// Hears that nobody answers for the drive over the stream that was opened last.
     fn was_in_vain(&self) {}
+
+    /// Hears that a server has fallen silent over a connection: others are asked first.
+    fn was_silent(&self, _at: &ServerAddress) {}
 }
 
 impl<F: Fn() -> Result<Stream, Error> + Send + Sync> Dialer for F {
@@ -59,9 +62,9 @@ impl Patience {
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self {
             clock,
-            reply_max: Duration::from_secs(120),
+            reply_max: limits::WAIT_MAX,
             long_reply_max: Duration::from_secs(3600),
-            write_max: Duration::from_secs(120),
+            write_max: limits::WAIT_MAX,
             redial_rest: Duration::from_millis(50),
             redials_max: 300,
         }
