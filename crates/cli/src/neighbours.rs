@@ -6,15 +6,18 @@ use crate::place::Way;
 use crate::reach;
 use crate::servers::{self, TokenSource};
 use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 use tenure_model::{DriveName, Epoch, Failure, Refusal};
 use tenure_server::Peers;
 use tenure_wire::{Connection, Error, Greeting, Patience, ServerAddress};
 
-/// How long a server may take to say whether it owns a drive: clients wait for that, and for the drive to be taken over.
-const ANSWER_MAX: Duration = Duration::from_secs(2);
+/// How long a server may take in all to say whether it owns a drive, with the way there: clients wait for that, and for the drive to
+/// be taken over. One that is there needs five round trips; one that is silent for longer cannot prove any more that it is the owner.
+const ANSWER_MAX: Duration = Duration::from_millis(1500);
 
 /// How this process asks others.
+#[derive(Clone)]
 pub(crate) struct Neighbours {
     way: Way,
     token: Option<TokenSource>,
@@ -24,6 +27,19 @@ impl Neighbours {
     /// Asks with a token that they know, if they need one.
     pub(crate) fn new(way: Way, token: Option<TokenSource>) -> Self {
         Neighbours { way, token }
+    }
+
+    /// Asks on a thread of its own: connecting and shaking hands have bounds that are each as long as all of it may take.
+    fn ask_soon(&self, address: &ServerAddress, drive: &DriveName, epoch: Epoch) -> Result<bool, Error> {
+        let (neighbours, address, drive) = (self.clone(), address.clone(), drive.clone());
+        let (say, said) = sync_channel(1);
+        std::thread::Builder::new()
+            .name("asking".into())
+            // Nobody listens to what comes too late.
+            .spawn(move || drop(say.send(neighbours.ask(&address, &drive, epoch))))
+            .map_err(|error| Failure::DidNotHappen(format!("no thread can be started to ask: {error}")))?;
+        said.recv_timeout(ANSWER_MAX)
+            .unwrap_or_else(|_| Err(Failure::DidNotHappen("it has said nothing in time".into()).into()))
     }
 
     fn ask(&self, address: &ServerAddress, drive: &DriveName, epoch: Epoch) -> Result<bool, Error> {
@@ -50,7 +66,7 @@ impl Neighbours {
 
 impl Peers for Neighbours {
     fn owns(&self, address: &ServerAddress, drive: &DriveName, epoch: Epoch) -> bool {
-        match self.ask(address, drive, epoch) {
+        match self.ask_soon(address, drive, epoch) {
             Ok(owns) => owns,
             // Who is there and lets this process ask nothing may own it all the same: he is asked by clients that may.
             Err(Error::Refused(why)) => {

@@ -1,10 +1,11 @@
 //! A drive in a bucket on S3, from the command line.
 
-use crate::home::{Home, sync, text, until};
+use crate::home::{Home, Stopped, sync, text, until};
 use crate::servers::Server;
 use rustix::process::{Signal, kill_process};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 const KEYS: &str = "[default]\naws_access_key_id = S3RVER\naws_secret_access_key = S3RVER\n";
 
@@ -104,6 +105,36 @@ fn a_drive_on_s3_outlives_its_servers_its_mounts_and_their_machines() {
         other.done(&[&["drive", "list"][..], &bucket.named()].concat()),
         "work\n"
     );
+}
+
+/// An owner that is stopped, and so keeps its connections, is left for another server within seconds.
+#[test]
+fn a_stopped_owner_is_left_for_another_server() {
+    let Some(home) = Home::new() else { return };
+    let store = Server::seaweedfs();
+    let bucket = Bucket::of(&home, &store, "stopped");
+    let token = home.token("ada", &[]);
+    home.done(&[&["drive", "create", "work"][..], &bucket.named()].concat());
+    let first = home.serve_at("127.0.0.1:0", &bucket.named());
+    let second = home.serve_at("127.0.0.1:0", &bucket.named());
+    let both = format!("{},{}", first.address, second.address);
+    let dir = home.mount("work", "m", &["--server", &both, "--token-file", text(&token)]);
+    save(&dir, "before", "synced at the first");
+    let now = |name: &str| {
+        save(&dir, name, "");
+        fs::metadata(dir.join(name)).unwrap().modified().unwrap()
+    };
+    let began = now("began");
+    let stopped = Stopped::new(first.process());
+    save(&dir, "after", "synced at the second");
+    let took = now("ended").duration_since(began).unwrap();
+    // To notice, 2 s at most; to ask it, 1.5 s; to take over, some 2 s; and what a machine that does other things takes.
+    assert!(took < Duration::from_secs(9), "{took:?}");
+    drop(stopped);
+    let owner = home.status(&dir)["owner_pid"].as_i64();
+    assert_eq!(owner, Some(i64::from(second.process().as_raw_nonzero().get())));
+    holds(&dir, "before", "synced at the first");
+    home.done(&["unmount", text(&dir)]);
 }
 
 /// A store that does not keep conditional puts is refused by name, when a bucket is made there and when one is served.

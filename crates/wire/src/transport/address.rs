@@ -53,7 +53,7 @@ impl FromStr for ServerAddress {
         }
         let (scheme, rest) = text
             .split_once("://")
-            .ok_or_else(|| refused("it names no scheme"))?;
+            .ok_or_else(|| refused("it begins with none of these"))?;
         let rest = rest.strip_suffix('/').unwrap_or(rest);
         match scheme {
             "https" => HostPort::parse(rest, 443)

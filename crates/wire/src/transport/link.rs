@@ -17,7 +17,7 @@ use std::time::Duration;
 use tenure_model::{Failure, Refusal, limits};
 
 /// Silence after which a far owner is asked whether it is there, where somebody waits for it or holds something.
-const PING_REST: Duration = Duration::from_secs(2);
+const PING_REST: Duration = Duration::from_secs(1);
 /// How long a far owner may take to say that it is there.
 const PONG_MAX: Duration = Duration::from_secs(1);
 /// Bytes that go a second over the slowest link that is of use: the answer to a ping comes behind what was sent before.
@@ -115,6 +115,11 @@ impl Link {
         Ok(sent?)
     }
 
+    /// Returns the server to which it leads, where that was dialled by its address.
+    pub(super) fn at(&self) -> Option<&ServerAddress> {
+        self.stream.at()
+    }
+
     /// Tells whether no further message can be written.
     pub(super) fn is_spent(&self) -> bool {
         self.is_spent.load(Ordering::Acquire)
@@ -139,8 +144,8 @@ impl Incoming {
         let Some(far) = self.link.stream.far() else {
             return true;
         };
-        if far.was_heard() {
-            self.unanswered = None;
+        // What came before the owner was asked, and a while ago, is no answer.
+        if far.was_heard() && self.unanswered.take().is_some() {
             return far.set_read_timeout(Some(PING_REST)).is_ok();
         }
         match &mut self.unanswered {

@@ -44,20 +44,21 @@ struct State {
     found: Option<ServerAddress>,
     /// Which of the addresses is asked first.
     first: usize,
+    /// Who has fallen silent over a connection, and was not reached since: it may take a while to find that it still is.
+    silent: Option<ServerAddress>,
 }
 
 impl Dialer for Servers {
     fn dial(&self) -> Result<Stream, Error> {
-        let State { found, first } = self.state.lock().clone();
+        let found = self.state.lock().found.clone();
         if let Some(stream) = found.and_then(|address| self.reach(&address).ok()) {
             return Ok(stream);
         }
-        let addresses = &self.addresses;
         let mut failures = Vec::new();
-        for address in addresses.iter().cycle().skip(first).take(addresses.len()) {
-            match self.reach(address) {
+        for address in self.in_turn() {
+            match self.reach(&address) {
                 Ok(stream) => {
-                    self.state.lock().found = Some(address.clone());
+                    self.was_reached(&address);
                     return Ok(stream);
                 }
                 Err(error) => failures.push(error),
@@ -76,7 +77,7 @@ impl Dialer for Servers {
             .into());
         }
         let stream = self.reach(to)?;
-        self.state.lock().found = Some(to.clone());
+        self.was_reached(to);
         Ok(stream)
     }
 
@@ -84,6 +85,13 @@ impl Dialer for Servers {
         let mut state = self.state.lock();
         state.found = None;
         state.first = (state.first + 1) % self.addresses.len().max(1);
+    }
+
+    fn was_silent(&self, at: &ServerAddress) {
+        let mut state = self.state.lock();
+        // Another connection may have found another server by now.
+        state.found.take_if(|found| found == at);
+        state.silent = Some(at.clone());
     }
 }
 
@@ -114,6 +122,26 @@ impl Servers {
         Self { unencrypted, ..self }
     }
 
+    /// Returns the addresses in the order in which they are asked.
+    fn in_turn(&self) -> Vec<ServerAddress> {
+        let State { first, silent, .. } = self.state.lock().clone();
+        let all = self
+            .addresses
+            .iter()
+            .cycle()
+            .skip(first)
+            .take(self.addresses.len());
+        let (last, others): (Vec<_>, Vec<_>) =
+            all.cloned().partition(|address| Some(address) == silent.as_ref());
+        [others, last].concat()
+    }
+
+    fn was_reached(&self, address: &ServerAddress) {
+        let mut state = self.state.lock();
+        state.silent.take_if(|silent| silent == address);
+        state.found = Some(address.clone());
+    }
+
     fn reach(&self, address: &ServerAddress) -> Result<Stream, Error> {
         let (at, trust) = match address {
             ServerAddress::Unix(path) => return unix::dial(path, UNIX_MAX),
@@ -130,7 +158,7 @@ impl Servers {
             drive: self.drive.as_ref(),
             token: token.as_ref(),
         });
-        knocked.map(Stream::from)
+        knocked.map(|stream| Stream::from(stream).to(address))
     }
 
     fn may_be_plain(&self, at: &HostPort) -> Result<(), Error> {
@@ -164,5 +192,33 @@ fn together(failures: &[Error]) -> Error {
                 Failure::DidNotHappen(all.join("; ")).into()
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_fallen_silent_is_asked_last_until_it_is_reached_again() {
+        let [one, two, three] =
+            ["unix:/1", "unix:/2", "unix:/3"].map(|text| text.parse::<ServerAddress>().expect("an address"));
+        let all = vec![one.clone(), two.clone(), three.clone()];
+        let nobody = Trust::Signed(rustls::RootCertStore::empty().into());
+        let servers = Servers::new(all.clone(), None, nobody);
+        assert_eq!(servers.in_turn(), all);
+        servers.was_reached(&one);
+        servers.was_silent(&one);
+        assert_eq!(servers.state.lock().found, None);
+        assert_eq!(servers.in_turn(), [two.clone(), three.clone(), one.clone()]);
+        // One connection has found another server when the next hears that the first is silent.
+        servers.was_reached(&two);
+        servers.was_silent(&one);
+        assert_eq!(servers.state.lock().found, Some(two.clone()));
+        servers.was_in_vain();
+        assert_eq!(servers.in_turn(), [two.clone(), three, one.clone()]);
+        servers.was_reached(&one);
+        assert_eq!(servers.in_turn().last(), Some(&one));
+        assert_eq!(servers.in_turn().first(), Some(&two), "whose turn it is");
     }
 }

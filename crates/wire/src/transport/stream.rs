@@ -3,6 +3,7 @@
 //! One thread reads. Any may write, one at a time. Invariant: bytes that were taken arrive in their order, or the stream
 //! has failed.
 
+use super::address::ServerAddress;
 use super::peer::Peer;
 use super::web::WebStream;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -17,7 +18,10 @@ use std::time::Duration;
 use tenure_model::Refusal;
 
 /// A connected stream to another process.
-pub struct Stream(Carrier);
+pub struct Stream {
+    carrier: Carrier,
+    at: Option<ServerAddress>,
+}
 
 enum Carrier {
     Unix(UnixStream),
@@ -26,20 +30,37 @@ enum Carrier {
 
 impl From<UnixStream> for Stream {
     fn from(stream: UnixStream) -> Self {
-        Self(Carrier::Unix(stream))
+        Self {
+            carrier: Carrier::Unix(stream),
+            at: None,
+        }
     }
 }
 
 impl From<WebStream> for Stream {
     fn from(stream: WebStream) -> Self {
-        Self(Carrier::Web(Box::new(stream)))
+        Self {
+            carrier: Carrier::Web(Box::new(stream)),
+            at: None,
+        }
     }
 }
 
 impl Stream {
+    /// Says to which server it leads.
+    pub(super) fn to(self, at: &ServerAddress) -> Self {
+        let at = Some(at.clone());
+        Self { at, ..self }
+    }
+
+    /// Returns the server to which it leads, where that was dialled by its address.
+    pub(super) fn at(&self) -> Option<&ServerAddress> {
+        self.at.as_ref()
+    }
+
     /// Tells who is at the other end; refuses who may not speak.
     pub(super) fn peer(&self) -> Result<Peer, Refusal> {
-        match &self.0 {
+        match &self.carrier {
             Carrier::Unix(stream) => Peer::of(stream),
             Carrier::Web(_) => Ok(Peer::Far),
         }
@@ -47,7 +68,7 @@ impl Stream {
 
     /// Sets how long a read waits before it fails with `WouldBlock`.
     pub(super) fn set_read_timeout(&self, wait: Option<Duration>) -> io::Result<()> {
-        match &self.0 {
+        match &self.carrier {
             Carrier::Unix(stream) => stream.set_read_timeout(wait),
             Carrier::Web(stream) => stream.set_read_timeout(wait),
         }
@@ -56,7 +77,7 @@ impl Stream {
     /// Takes some of the bytes, at least one, and returns how many; waits at most `wait` for room, and then fails with
     /// `WouldBlock`.
     pub(super) fn send(&self, parts: &[IoSlice<'_>], wait: Duration) -> io::Result<usize> {
-        match &self.0 {
+        match &self.carrier {
             Carrier::Unix(stream) => send_now(stream, parts, wait),
             Carrier::Web(stream) => stream.send(parts, wait),
         }
@@ -64,7 +85,7 @@ impl Stream {
 
     /// Hands what was taken to the kernel; waits at most `wait` for room, and then fails with `WouldBlock`.
     pub(super) fn flush(&self, wait: Duration) -> io::Result<()> {
-        match &self.0 {
+        match &self.carrier {
             Carrier::Unix(_) => Ok(()),
             Carrier::Web(stream) => stream.flush(wait),
         }
@@ -82,7 +103,7 @@ impl Stream {
 
     /// Ends one direction or both, also for who waits.
     pub(super) fn shutdown(&self, how: Shutdown) -> io::Result<()> {
-        match &self.0 {
+        match &self.carrier {
             Carrier::Unix(stream) => stream.shutdown(how),
             Carrier::Web(stream) => stream.shutdown(how),
         }
@@ -91,7 +112,7 @@ impl Stream {
     /// Returns what is between here and a far process, to learn whether it is still there; none for one of this machine:
     /// the kernel tells of its end.
     pub(super) fn far(&self) -> Option<&WebStream> {
-        match &self.0 {
+        match &self.carrier {
             Carrier::Unix(_) => None,
             Carrier::Web(stream) => Some(stream),
         }
@@ -100,7 +121,7 @@ impl Stream {
 
 impl Read for &Stream {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        match &self.0 {
+        match &self.carrier {
             Carrier::Unix(stream) => (&*stream).read(out),
             Carrier::Web(stream) => stream.read(out),
         }

@@ -46,6 +46,11 @@ impl Inner {
                         return "the owner does not read".into();
                     }
                     if !incoming.is_alive(|| self.is_wanted()) {
+                        incoming
+                            .link
+                            .at()
+                            .into_iter()
+                            .for_each(|at| self.dial.was_silent(at));
                         return "the owner does not say that it is there".into();
                     }
                 }
