@@ -8,6 +8,7 @@ use crate::error::Told;
 use crate::home;
 use crate::output::quoted;
 use crate::place::Way;
+use crate::waiting::Waiting;
 use anyhow::Result;
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -49,7 +50,14 @@ pub(crate) enum Kept {
     /// A folder of this machine.
     Folder(PathBuf),
     /// What a service keeps.
-    Service(Box<RemoteConfig>),
+    Service(Box<Service>),
+}
+
+/// A bucket that a service keeps, and how it was named.
+pub(crate) struct Service {
+    config: RemoteConfig,
+    args: BucketArgs,
+    way: Way,
 }
 
 impl BucketArgs {
@@ -62,7 +70,11 @@ impl BucketArgs {
         match text.split_once("://") {
             None => Ok(Kept::Folder(named.clone())),
             Some(("file", path)) => Ok(Kept::Folder(PathBuf::from(path))),
-            Some(_) if RemoteConfig::knows(&text) => Ok(Kept::Service(Box::new(self.config(&text, way)?))),
+            Some(_) if RemoteConfig::knows(&text) => Ok(Kept::Service(Box::new(Service {
+                config: self.config(&text, way)?,
+                args: self.clone(),
+                way: way.clone(),
+            }))),
             Some((scheme, _)) => Err(Told::refused(
                 format!("there are no {scheme}:// buckets"),
                 "--bucket names a folder, or s3://NAME, gs://NAME or az://CONTAINER, and behind it /PREFIX if need be",
@@ -124,7 +136,8 @@ impl Kept {
     pub(crate) fn identity(&self) -> PathBuf {
         match self {
             Kept::Folder(folder) => std::path::absolute(folder).unwrap_or_else(|_| folder.clone()),
-            Kept::Service(config) => {
+            Kept::Service(service) => {
+                let config = &service.config;
                 let endpoint = config.endpoint.as_deref().unwrap_or_default();
                 PathBuf::from(format!("{}@{endpoint}", config.url.trim_end_matches('/')))
             }
@@ -135,10 +148,7 @@ impl Kept {
     pub(crate) fn open(&self) -> Result<Arc<dyn Bucket>> {
         match self {
             Kept::Folder(folder) => open_folder(folder),
-            Kept::Service(config) => match RemoteBucket::open(config) {
-                Ok(bucket) => Ok(Arc::new(bucket)),
-                Err(error) => Err(no_service(config, &error)),
-            },
+            Kept::Service(service) => Ok(Arc::new(service.asked(RemoteBucket::open)?)),
         }
     }
 
@@ -149,20 +159,73 @@ impl Kept {
                 Ok(bucket) => Ok(Arc::new(bucket)),
                 Err(error) => Err(no_folder(folder, &error)),
             },
-            Kept::Service(config) => match make(config) {
-                Ok(bucket) => Ok(Arc::new(bucket)),
-                Err(error) => Err(no_service(config, &error)),
-            },
+            Kept::Service(service) => Ok(Arc::new(service.asked(make)?)),
         }
     }
 
     /// Opens the bucket for a server of many clients: a service is proved whenever one begins.
     pub(crate) fn open_proved(&self) -> Result<Arc<dyn Bucket>> {
         let bucket = self.open()?;
-        if let Kept::Service(config) = self {
-            proof::prove(&*bucket, number()).map_err(|error| no_service(config, &error))?;
+        if let Kept::Service(service) = self {
+            service.asked(|_| proof::prove(&*bucket, number()))?;
         }
         Ok(bucket)
+    }
+}
+
+impl Service {
+    /// Asks the service for something; says for whom it waits when that takes long, and what helps when it fails.
+    fn asked<R>(&self, ask: impl FnOnce(&RemoteConfig) -> Result<R, OpenError>) -> Result<R> {
+        let whom = format!("{}, {}", self.config.url, self.endpoint());
+        let _waiting = Waiting::begin(move || whom);
+        ask(&self.config).map_err(|error| self.told(&error))
+    }
+
+    fn endpoint(&self) -> String {
+        match &self.config.endpoint {
+            Some(endpoint) => format!("which is looked for at {endpoint}"),
+            None => "at its vendor's place".to_owned(),
+        }
+    }
+
+    /// Says why the bucket cannot be used, and what helps.
+    fn told(&self, error: &OpenError) -> anyhow::Error {
+        let (url, why) = (&self.config.url, error.to_string());
+        let create = |args: &BucketArgs| {
+            let options = args.options() + &self.way.options();
+            format!("tenure drive create NAME{options}")
+        };
+        let hint = if why.contains("is not a bucket: it has no") {
+            format!("{} makes one where nothing else is", create(&self.args))
+        } else if why.contains("holds other things") {
+            let below = format!("{}/a-prefix-of-its-own", url.trim_end_matches('/'));
+            create(&BucketArgs {
+                bucket: Some(below.into()),
+                ..self.args.clone()
+            })
+        } else if why.contains("in the clear") {
+            "--endpoint https://...; or --unencrypted, where something else encrypts the way there".to_owned()
+        } else if why.contains("cannot hold drives") {
+            "SeaweedFS and the large vendors' services keep conditional puts".to_owned()
+        } else if why.contains("check the keys")
+            || why.contains("the keys have ended")
+            || why.contains("let these keys")
+        {
+            "--keys FILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, give them".to_owned()
+        } else if why.contains(NEWER) {
+            NEWER_HINT.to_owned()
+        } else if matches!(error, OpenError::Refused(_)) {
+            "tenure serve --help tells how buckets are named".to_owned()
+        } else {
+            let now = self.config.endpoint.as_deref().unwrap_or("its vendor's place");
+            format!(
+                "--endpoint URL says where {url} is (now {now}); curl -v URL shows whether anybody answers there"
+            )
+        };
+        match error {
+            OpenError::Refused(_) => Told::refused(why, hint),
+            OpenError::Failed(_) => Told::failed(why, hint),
+        }
     }
 }
 
@@ -222,41 +285,6 @@ fn no_folder(folder: &Path, error: &OpenError) -> anyhow::Error {
             "--bucket FOLDER names the bucket; tenure drive create NAME --bucket FOLDER makes one in an empty folder",
         ),
         OpenError::Failed(_) => Told::failed(why, format!("ls -ld {shown}; df -h {shown}")),
-    }
-}
-
-/// Says what helps where a service's bucket cannot be used.
-fn no_service(config: &RemoteConfig, error: &OpenError) -> anyhow::Error {
-    let (url, why) = (&config.url, error.to_string());
-    let endpoint = config.endpoint.as_deref().unwrap_or("its vendor's place");
-    let hint = if why.contains("is not a bucket: it has no") {
-        format!("tenure drive create NAME --bucket {url} makes one where nothing else is")
-    } else if why.contains("holds other things") {
-        format!(
-            "tenure drive create NAME --bucket {}/a-prefix-of-its-own",
-            url.trim_end_matches('/')
-        )
-    } else if why.contains("in the clear") {
-        "--endpoint https://...; or --unencrypted, where something else encrypts the way there".to_owned()
-    } else if why.contains("cannot hold drives") {
-        "SeaweedFS and the large vendors' services keep conditional puts".to_owned()
-    } else if why.contains("check the keys")
-        || why.contains("the keys have ended")
-        || why.contains("let these keys")
-    {
-        "--keys FILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, give them".to_owned()
-    } else if why.contains(NEWER) {
-        NEWER_HINT.to_owned()
-    } else if matches!(error, OpenError::Refused(_)) {
-        "tenure serve --help tells how buckets are named".to_owned()
-    } else {
-        format!(
-            "--endpoint URL says where {url} is (now {endpoint}); curl -v URL shows whether anybody answers there"
-        )
-    };
-    match error {
-        OpenError::Refused(_) => Told::refused(why, hint),
-        OpenError::Failed(_) => Told::failed(why, hint),
     }
 }
 

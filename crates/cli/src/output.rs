@@ -9,7 +9,7 @@ use comfy_table::{Table, presets};
 use serde::Serialize;
 use std::ffi::OsStr;
 use std::fmt::{self, Display};
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use tracing_subscriber::EnvFilter;
 
 /// Prints a value as JSON on standard output.
@@ -92,9 +92,11 @@ pub(crate) fn table<const N: usize>(headings: [&str; N]) -> Table {
 pub(crate) fn log_to_stderr() {
     let filter = EnvFilter::try_from_env("TENURE_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
     // A second call finds the first one's subscriber, which is the same.
+    let for_a_person = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        .with_ansi(for_a_person)
         // Else a log on a full disk would be complained of on the same disk, with a panic.
         .log_internal_errors(false)
         .try_init();

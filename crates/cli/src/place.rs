@@ -25,13 +25,26 @@ pub(crate) struct Way {
     /// is first seen, and of the bucket's service, besides those of this machine
     #[arg(long, value_name = "FILE", env = "TENURE_AUTHORITIES")]
     pub(crate) authorities: Option<PathBuf>,
-    /// Speak to other machines without TLS where the address begins with http://. Whoever is on the way can then read and
-    /// change everything, tokens and keys included: for networks that something else encrypts
+    /// Speak with other machines without TLS where an address begins with http://: of a server, of the bucket's service, and,
+    /// for a server, where it listens. Whoever is on the way can then read and change everything, tokens and keys included:
+    /// for networks that something else encrypts
     #[arg(long)]
     pub(crate) unencrypted: bool,
 }
 
 impl Way {
+    /// Returns the options, each behind a space, by which another command goes the same way.
+    pub(crate) fn options(&self) -> String {
+        let authorities = self.authorities.iter();
+        let mut options: String = authorities
+            .map(|path| format!(" --authorities {}", quoted(path)))
+            .collect();
+        if self.unencrypted {
+            options.push_str(" --unencrypted");
+        }
+        options
+    }
+
     /// Returns the certificates of the authorities that are named, as PEM.
     pub(crate) fn authorities(&self) -> Result<Option<Vec<u8>>> {
         let read = self.authorities.as_deref().map(crate::secret::read_open);
@@ -50,10 +63,11 @@ impl Place {
 
     /// Returns the options, each behind a space, by which another command finds the same drives.
     pub(crate) fn options(&self) -> String {
-        match self.server.named() {
-            Some(names) => format!(" --server {}", quoted(names)),
+        let place = match self.server.named() {
+            Some(_) => self.server.options(),
             None => self.bucket.options(),
-        }
+        };
+        place + &self.way.options()
     }
 
     /// Returns the bucket that this process opens where no server is named.

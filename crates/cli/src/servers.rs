@@ -1,6 +1,7 @@
 //! The servers that a command is told to ask: their addresses, what is shown to them, and whose certificates are believed.
 
 use crate::error::Told;
+use crate::output::quoted;
 use crate::pins::Known;
 use crate::place::Way;
 use crate::tokens::Tokens;
@@ -30,13 +31,16 @@ pub(crate) struct ServerArgs {
 
 /// Parses the address of a server; a host and a port alone stand for TLS.
 pub(crate) fn address(text: &str) -> Result<ServerAddress, Refusal> {
-    if !text.contains("://")
-        && !text.starts_with("unix:")
-        && let Ok(at) = text.parse::<HostPort>()
-    {
-        return Ok(ServerAddress::Tls(at));
+    if text.contains("://") || text.starts_with("unix:") {
+        return text.parse();
     }
-    text.parse()
+    text.parse::<HostPort>()
+        .map(ServerAddress::Tls)
+        .map_err(|refusal| {
+            Refusal::Because(format!(
+                "{refusal}; servers are at HOST:PORT (TLS), unix:PATH or http://HOST:PORT"
+            ))
+        })
 }
 
 impl ServerArgs {
@@ -49,6 +53,16 @@ impl ServerArgs {
     pub(crate) fn named(&self) -> Option<String> {
         let all: Vec<_> = self.server.iter().map(ToString::to_string).collect();
         (!all.is_empty()).then(|| all.join(","))
+    }
+
+    /// Returns the options, each behind a space, by which another command asks the same servers.
+    pub(crate) fn options(&self) -> String {
+        let servers = self.named().map(|names| format!(" --server {}", quoted(names)));
+        let token = self
+            .token_file
+            .iter()
+            .map(|path| format!(" --token-file {}", quoted(path)));
+        servers.into_iter().chain(token).collect()
     }
 
     /// Returns how the servers are dialled to speak about a drive, or about none.
@@ -204,9 +218,18 @@ mod tests {
                 Ok(shown.to_owned())
             );
         }
-        for text in ["box", "", "unix:socket", "ftp://box:1", "box:port"] {
+        for (text, why) in [
+            ("box", "it names no port"),
+            ("box:port", "it names no port"),
+            ("", "it names no port"),
+            ("unix:socket", "absolute"),
+            ("ftp://box:1", "unknown scheme"),
+        ] {
             let refused = address(text).expect_err(text).to_string();
-            assert!(refused.contains("https://HOST:PORT"), "{refused}");
+            assert!(
+                refused.contains(why) && refused.contains("http://HOST:PORT"),
+                "{refused}"
+            );
         }
     }
 

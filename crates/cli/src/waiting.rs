@@ -1,5 +1,6 @@
 //! What a person is told who waits: after a while, for whom.
 
+use crate::commands::status::Mounted;
 use crate::mounts;
 use crate::output;
 use std::path::Path;
@@ -32,10 +33,17 @@ impl Waiting {
     pub(crate) fn for_mount(dir: &Path) -> Self {
         let dir = dir.to_owned();
         Waiting::begin(move || {
-            let process =
-                mounts::process(&mounts::resolved(&dir)).map(|process| mounts::how_it_is(process.pid));
-            let process = process.unwrap_or_else(|| "its process is not known".to_owned());
-            format!("the mount at {}; {process}", dir.display())
+            let why = match mounts::process(&mounts::resolved(&dir)) {
+                None => "its process is not known".to_owned(),
+                Some(process) if process.is_stopped => mounts::how_it_is(process.pid),
+                Some(process) => trouble(&dir).unwrap_or_else(|| mounts::how_it_is(process.pid)),
+            };
+            format!("the mount at {}; {why}", dir.display())
         })
     }
+}
+
+/// Returns what a mount says that it waits for.
+fn trouble(dir: &Path) -> Option<String> {
+    Mounted::at(dir).ok()?.status.trouble
 }

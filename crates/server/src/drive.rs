@@ -130,6 +130,8 @@ pub(crate) struct Inner {
     pub(crate) folding: Mutex<Option<Seq>>,
     /// What was found when the drive was opened and a person should know.
     pub(crate) notices: Vec<String>,
+    /// Records that were read again when the drive was opened.
+    pub(crate) replayed: u64,
 }
 
 impl Drive {

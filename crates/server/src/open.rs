@@ -4,7 +4,7 @@
 
 use crate::drive::{Drive, Inner, Options, Threads};
 use crate::health::Health;
-use crate::holder::Holder;
+use crate::holder::{Holder, claimant};
 use crate::order::{Live, Places};
 use crate::place::Filling;
 use crate::proof::Proof;
@@ -15,6 +15,7 @@ use crate::work::Work;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 use tenure_journal::{Claimant, Means, Opening, epoch};
 use tenure_model::{BranchName, DriveName, Epoch, Failure, Refusal, record::Record::DriveCreated};
 use tenure_store::key::parse_number;
@@ -73,6 +74,7 @@ impl Drive {
         if !is_there(bucket.as_ref(), name)? {
             return Err(no_such(bucket.as_ref(), name));
         }
+        let began = options.clock.elapsed();
         let inner = take_over(bucket, name, options)?;
         if !inner.has_begun()? {
             return Err(Refusal::Because(format!(
@@ -81,7 +83,12 @@ impl Drive {
             .into());
         }
         inner.end_dead_sessions()?;
-        Ok(Self::started(inner))
+        let deposed = inner.deposed()?;
+        let drive = Self::started(Arc::clone(&inner));
+        if let Some(from) = deposed {
+            inner.tell_taken_over(&from, began);
+        }
+        Ok(drive)
     }
 }
 
@@ -151,6 +158,7 @@ fn try_take_over(
         restoring: Mutex::default(),
         folding: Mutex::new(found.folded),
         notices: found.notices,
+        replayed: found.records,
         bucket,
         options: options.clone(),
     };
@@ -172,6 +180,28 @@ fn means(options: &Options) -> Means {
 }
 
 impl Inner {
+    /// Returns who owned the drive before, where that owner had not closed it.
+    fn deposed(&self) -> Result<Option<String>, Error> {
+        if self.with(|live| Ok(live.journal()?.sealed_since()))?.is_none() {
+            return Ok(None);
+        }
+        let before = Epoch(self.epoch.0.saturating_sub(1));
+        // It is only told: the drive is open without it.
+        let holder = claimant(self.bucket.as_ref(), &self.name, before).ok().flatten();
+        Ok(Some(
+            holder.map_or("an owner that is not known".to_owned(), |holder| {
+                holder.to_string()
+            }),
+        ))
+    }
+
+    /// Logs that the drive was taken over, now that it is.
+    fn tell_taken_over(&self, from: &str, began: Duration) {
+        let took_ms = self.options.clock.elapsed().saturating_sub(began).as_millis();
+        let (drive, epoch, records) = (&self.name, self.epoch.0, self.replayed);
+        tracing::warn!(%drive, %from, epoch, records, took_ms, "took a drive over that its owner had not closed");
+    }
+
     /// Tells whether the drive's first record is there.
     fn has_begun(&self) -> Result<bool, Error> {
         self.with(|live| Ok(live.state.head().is_some()))

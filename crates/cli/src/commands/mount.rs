@@ -16,7 +16,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use tenure_model::Ref;
@@ -25,6 +25,8 @@ use tenure_mount::kernel;
 /// What the process that stays says on its standard output once the mount is usable; anything else is an error's text.
 /// No text of an error and no path can end in it.
 const READY: &str = "\0ready";
+/// Bytes of the log of a directory's mounts, above which the next mount begins another one.
+const LOG_LEN_MAX: u64 = 1 << 20;
 /// Begins a line that is for people.
 const NOTE: &str = "note: ";
 
@@ -166,7 +168,7 @@ fn start(args: &Args) -> Result<()> {
         "mount-{}.log",
         home::short_name(&std::path::absolute(&args.dir)?)
     ));
-    let errors = File::create(&log).with_context(|| format!("cannot write the log {}", log.display()))?;
+    let errors = open_log(&log).with_context(|| format!("cannot write the log {}", log.display()))?;
     let mut arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     // Right behind the command's name: behind a `--` it would be no option.
     arguments.splice(
@@ -217,4 +219,36 @@ fn start(args: &Args) -> Result<()> {
             .and_then(|code| u8::try_from(code).ok())
             .unwrap_or(3),
     ))
+}
+
+/// Opens the log of a directory's mounts at its end; one that has become long is set aside, in place of the one set aside before.
+fn open_log(log: &Path) -> std::io::Result<File> {
+    if log.metadata().is_ok_and(|log| log.len() > LOG_LEN_MAX) {
+        std::fs::rename(log, log.with_extension("log.1"))?;
+    }
+    File::options().append(true).create(true).open(log)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn a_log_goes_on_and_is_set_aside_when_it_is_long() {
+        let folder = tempfile::tempdir().expect("there is room");
+        let log = folder.path().join("mount-1.log");
+        let write = |text: &[u8]| {
+            let mut file = open_log(&log).expect("there is room");
+            file.write_all(text).expect("there is room");
+        };
+        let read = |name: &str| std::fs::read(folder.path().join(name)).expect("it is there");
+        write(b"one\n");
+        write(b"two\n");
+        assert_eq!(read("mount-1.log"), b"one\ntwo\n");
+        write(&vec![b'-'; LOG_LEN_MAX as usize]);
+        write(b"new\n");
+        assert_eq!(read("mount-1.log"), b"new\n");
+        assert!(read("mount-1.log.1").starts_with(b"one\ntwo\n-"));
+    }
 }

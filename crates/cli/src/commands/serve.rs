@@ -32,13 +32,13 @@ const CLOSING_REST: Duration = Duration::from_secs(15);
 /// Own drives for mounts and commands of this machine and of others, until it is ended
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  tenure serve --bucket /data/bucket --listen unix:/run/tenure.sock &\n  tenure mount work ~/work --server unix:/run/tenure.sock\n\n  tenure token new ada --add-to tokens >ada.token\n  tenure serve --bucket s3://drives --listen 0.0.0.0:7430 --tokens tokens\n  tenure mount work ~/work --server box:7430 --token-file ada.token\n\nMounts and commands reach it with --server or TENURE_SERVER. A drive is opened when it is\nfirst asked for. Without --certificate one is made at the first start and kept; clients\nremember it when they first see it, and the fingerprint that is printed tells a person that\nit is the right one (tenure trust). The tokens are read again when their file changes and on\nSIGHUP, which reads the certificate again, too; who is there with a token that does not\ncount any more loses the connection. A service's bucket is proved at each start: one that\ndoes not keep conditional puts is refused."
+    after_help = "Examples:\n  tenure serve --bucket /data/bucket --listen unix:/run/tenure.sock &\n  tenure mount work ~/work --server unix:/run/tenure.sock\n\n  tenure token new ada --add-to tokens --out ada.token\n  tenure serve --bucket s3://drives --listen 0.0.0.0:7430 --tokens tokens\n  tenure mount work ~/work --server box:7430 --token-file ada.token\n\nMounts and commands reach it with --server or TENURE_SERVER. A drive is opened when it is\nfirst asked for. Without --certificate one is made at the first start and kept; clients\nremember it when they first see it, and the fingerprint that is printed tells a person that\nit is the right one (tenure trust). The tokens are read again when their file changes and on\nSIGHUP, which reads the certificate again, too; who is there with a token that does not\ncount any more loses the connection. A service's bucket is proved at each start: one that\ndoes not keep conditional puts is refused."
 )]
 pub(crate) struct Args {
     #[command(flatten)]
     bucket: BucketArgs,
     /// Where to listen: HOST:PORT (TLS), unix:PATH (an absolute path of at most 107 bytes), or http://HOST:PORT, which is not
-    /// encrypted and so allowed on this machine alone, at 127.0.0.1. Port 0 takes one that is free
+    /// encrypted and so, unless --unencrypted allows more, on this machine alone, at 127.0.0.1. Port 0 takes one that is free
     #[arg(long, value_name = "ADDR", required = true, value_parser = servers::address, value_delimiter = ',')]
     listen: Vec<ServerAddress>,
     /// Who may come in by the network: a file of lines `NAME TOKEN`, or `NAME TOKEN DRIVE[,DRIVE..]` for a token that opens

@@ -3,9 +3,10 @@
 use crate::error::Told;
 use crate::output;
 use crate::tokens::Line;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
+use rustix::fs::{FileType, fstat};
 use std::fs::File;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use tenure_model::DriveName;
@@ -15,7 +16,7 @@ use tenure_model::DriveName;
 pub(crate) enum Command {
     /// Make a token for an agent, and print its line for a server's --tokens file
     #[command(
-        after_help = "Examples:\n  tenure token new ada --add-to tokens >ada.token\n  tenure serve --bucket s3://drives --listen 0.0.0.0:7430 --tokens tokens\n  tenure mount work ~/work --server box:7430 --token-file ada.token\n\nA token that is taken out of the file is refused from then on, and who is there with it\nloses the connection. For a while an agent may have two lines, to change from one token to\nthe other."
+        after_help = "Examples:\n  tenure token new ada --add-to tokens --out ada.token\n  tenure serve --bucket s3://drives --listen 0.0.0.0:7430 --tokens tokens\n  tenure mount work ~/work --server box:7430 --token-file ada.token\n\nA token that is taken out of the file is refused from then on, and who is there with it\nloses the connection. For a while an agent may have two lines, to change from one token to\nthe other."
     )]
     New {
         /// The agent: every session that is opened with the token is known by this name
@@ -26,6 +27,9 @@ pub(crate) enum Command {
         /// Write the line to the end of this file, and print the token alone
         #[arg(long, value_name = "FILE")]
         add_to: Option<PathBuf>,
+        /// Write what would be printed into this new file, which nobody else can read
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
     },
 }
 
@@ -35,15 +39,66 @@ pub(crate) fn run(command: &Command) -> Result<()> {
         agent,
         drives,
         add_to,
+        out,
     } = command;
     let drives = (!drives.is_empty()).then(|| drives.clone());
     let line = Line::new(agent, drives).map_err(|why| Told::refused(why, "tenure token new ada"))?;
-    match add_to {
-        Some(path) => {
-            add(path, &line.written()).with_context(|| format!("cannot write {}", path.display()))?;
-            output::line(line.token())
+    // Nothing is added where the word for the client would be lost.
+    let mut file = match out {
+        Some(path) => Some((path, new(path)?)),
+        None => None,
+    };
+    if let Some(path) = add_to {
+        add(path, &line.written()).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    let told = if add_to.is_some() {
+        line.token().to_owned()
+    } else {
+        line.written()
+    };
+    match &mut file {
+        Some((path, file)) => {
+            file.write_all(format!("{told}\n").as_bytes())
+                .and_then(|()| file.sync_all())
+                .with_context(|| format!("cannot write {}", path.display()))?;
+            output::line(format_args!("--token-file {} shows it", output::quoted(path)))
         }
-        None => output::line(line.written()),
+        None => {
+            output::line(told)?;
+            warn_of_readers();
+            Ok(())
+        }
+    }
+}
+
+/// Makes a file that nobody else can read.
+fn new(path: &Path) -> Result<File> {
+    let made = File::options()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path);
+    made.map_err(|error| {
+        if error.kind() == ErrorKind::AlreadyExists {
+            let why = format!(
+                "{} is there already, and holds what may still be needed",
+                path.display()
+            );
+            return Told::refused(why, "--out names a file that is not there");
+        }
+        anyhow!(error).context(format!("cannot make {}", path.display()))
+    })
+}
+
+/// Says so where standard output is a file that others can read.
+fn warn_of_readers() {
+    const OTHERS: u32 = 0o044;
+    let is_open = fstat(std::io::stdout())
+        .is_ok_and(|file| FileType::from_raw_mode(file.st_mode).is_file() && file.st_mode & OTHERS > 0);
+    if is_open {
+        output::note(
+            "note: others can read the file that this was written to; chmod 600 it, or use --out FILE",
+        );
     }
 }
 

@@ -447,5 +447,48 @@ fn tokens_are_made_into_files_that_nobody_else_reads() {
     assert_eq!(mode, 0o600);
     let kept = fs::read_to_string(&tokens).expect("it is made");
     assert_eq!(kept, format!("ada {}\nbob {}\n", ada.trim(), bob.trim()));
+    let out = home.folder.path().join("bob.token");
+    let said = home.done(&[
+        "token",
+        "new",
+        "bob",
+        "--add-to",
+        text(&tokens),
+        "--out",
+        text(&out),
+    ]);
+    let word = fs::read_to_string(&out).expect("it is there");
+    let mode = fs::metadata(&out).expect("it is there").permissions().mode();
+    assert!(
+        said.contains("--token-file") && !said.contains(word.trim()),
+        "{said}"
+    );
+    assert_eq!(mode & 0o777, 0o600);
+    assert!(
+        fs::read_to_string(&tokens)
+            .expect("it is there")
+            .contains(word.trim())
+    );
+    let again = [
+        "token",
+        "new",
+        "eve",
+        "--add-to",
+        text(&tokens),
+        "--out",
+        text(&out),
+    ];
+    assert!(told(&home, 1, &again).contains("is there already"));
+    assert!(
+        !fs::read_to_string(&tokens)
+            .expect("it is there")
+            .contains("\neve ")
+    );
+    let open = fs::File::create(home.folder.path().join("open")).expect("there is room");
+    open.set_permissions(fs::Permissions::from_mode(0o644))
+        .expect("it is ours");
+    let warned = home.command(&["token", "new", "eve"]).stdout(open).output();
+    let warned = String::from_utf8_lossy(&warned.expect("the program starts").stderr).into_owned();
+    assert!(warned.contains("others can read"), "{warned}");
     assert!(told(&home, 1, &["token", "new", "two words"]).contains("an agent's name"));
 }

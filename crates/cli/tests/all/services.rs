@@ -131,6 +131,56 @@ fn what_is_no_bucket_of_a_service_is_told_with_what_would_help() {
     }
 }
 
+/// A hint can be pasted: it reaches the same bucket the same way.
+#[test]
+fn a_hint_goes_the_way_that_was_gone() {
+    let home = Home::unmounted();
+    let keys = home.secret("keys", KEYS);
+    let endpoint = answering("404 Not Found", &error("NoSuchKey"));
+    let way = format!(
+        "--bucket s3://b --endpoint {endpoint} --keys {} --unencrypted",
+        text(&keys)
+    );
+    let list: Vec<_> = ["drive", "list"].into_iter().chain(way.split(' ')).collect();
+    let (code, said) = say(&home, &list);
+    assert!(
+        code == Some(1) && said.contains(&format!("tenure drive create NAME {way} makes one")),
+        "{said}"
+    );
+}
+
+/// Who waits for a service that says nothing is told so before long.
+#[test]
+fn who_waits_for_a_silent_service_is_told_for_which() {
+    let home = Home::unmounted();
+    let keys = home.secret("keys", KEYS);
+    // It takes connections, and reads nothing.
+    let silent = TcpListener::bind("127.0.0.1:0").expect("there are ports");
+    let endpoint = format!("http://{}", silent.local_addr().expect("it is bound"));
+    let list = [
+        "drive",
+        "list",
+        "--bucket",
+        "s3://b",
+        "--endpoint",
+        &endpoint,
+        "--keys",
+        text(&keys),
+    ];
+    let mut waits = home
+        .command(&list)
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let said = format!("note: still waiting for s3://b, which is looked for at {endpoint}\n");
+    let mut told = vec![0; said.len()];
+    let mut errors = waits.stderr.take().expect("it is piped");
+    errors.read_exact(&mut told).expect("it says something");
+    assert_eq!(String::from_utf8_lossy(&told), said);
+    waits.kill().expect("it is ours");
+    waits.wait().expect("it is ours");
+}
+
 /// Keys that others can read, or that are not where they should be.
 #[test]
 fn keys_that_are_not_there_or_that_others_can_read_are_refused() {
