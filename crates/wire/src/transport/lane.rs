@@ -282,6 +282,12 @@ impl Inner {
         let mut state = self.state.lock();
         loop {
             match &state.stage {
+                Stage::Up(link) if link.at().is_some_and(|at| self.dial.is_silent(at)) => {
+                    let link = link.clone();
+                    link.end();
+                    // Its reader learns it from that.
+                    state.stage = Stage::Ending(link);
+                }
                 Stage::Up(link) if state.waiting.len() < IN_FLIGHT_MAX => {
                     let link = link.clone();
                     return Ok((state, link));

@@ -25,6 +25,11 @@ pub trait Dialer: Send + Sync {
 
     /// Hears that a server has fallen silent over a connection: others are asked first.
     fn was_silent(&self, _at: &ServerAddress) {}
+
+    /// Tells whether a server has fallen silent over another connection, and was not reached since.
+    fn is_silent(&self, _at: &ServerAddress) -> bool {
+        false
+    }
 }
 
 impl<F: Fn() -> Result<Stream, Error> + Send + Sync> Dialer for F {

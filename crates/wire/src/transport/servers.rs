@@ -93,6 +93,10 @@ impl Dialer for Servers {
         state.found.take_if(|found| found == at);
         state.silent = Some(at.clone());
     }
+
+    fn is_silent(&self, at: &ServerAddress) -> bool {
+        self.state.lock().silent.as_ref() == Some(at)
+    }
 }
 
 impl Servers {
@@ -215,9 +219,11 @@ mod tests {
         servers.was_reached(&two);
         servers.was_silent(&one);
         assert_eq!(servers.state.lock().found, Some(two.clone()));
+        assert!(servers.is_silent(&one) && !servers.is_silent(&two));
         servers.was_in_vain();
         assert_eq!(servers.in_turn(), [two.clone(), three, one.clone()]);
         servers.was_reached(&one);
+        assert!(!servers.is_silent(&one));
         assert_eq!(servers.in_turn().last(), Some(&one));
         assert_eq!(servers.in_turn().first(), Some(&two), "whose turn it is");
     }
