@@ -20,6 +20,7 @@ mod input;
 mod interrupt;
 mod limit;
 mod machine;
+mod machines;
 mod measure;
 mod progress;
 mod report;
@@ -66,6 +67,8 @@ enum Suite {
     Fs(Options),
     /// Measure single operations
     Micro(Options),
+    /// Measure what several machines see that share a bucket on S3
+    Machines(machines::MachinesArgs),
     /// Show the agent's day: work, crash, a new machine, forks
     Demo(demo::DemoArgs),
 }
@@ -141,6 +144,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
     interrupt::watch()?;
     let (workloads, options) = match &args.suite {
         Suite::Demo(demo) => return demo::run_story(demo),
+        Suite::Machines(machines) => return machines::run(machines),
         Suite::Day(options) => (workload::day(), options),
         Suite::Fs(options) => (workload::fs(options.scale(), options.huge), options),
         Suite::Micro(options) => (workload::micro(options.scale()), options),
@@ -327,7 +331,7 @@ impl Places {
     fn inputs(&self, progress: Progress) -> Result<Inputs> {
         let folder = match &self.inputs {
             Some(folder) => std::path::absolute(folder)?,
-            None => cache_home()
+            None => cache_home("tenure-bench")
                 .ok_or_else(|| Told::refused("there is no home directory", "name a folder with --inputs"))?,
         };
         Ok(Inputs::kept_in(folder, self.repo.clone(), progress))
@@ -407,10 +411,10 @@ fn watch_idle(side: &dyn Side, progress: Progress) -> Result<Idle> {
     })
 }
 
-fn cache_home() -> Option<PathBuf> {
+fn cache_home(name: &str) -> Option<PathBuf> {
     let named = std::env::var_os("XDG_CACHE_HOME")
         .map(PathBuf::from)
         .filter(|path| path.is_absolute());
     let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
-    named.or_else(home).map(|cache| cache.join("tenure-bench"))
+    named.or_else(home).map(|cache| cache.join(name))
 }

@@ -24,6 +24,7 @@ pub mod pack;
 pub mod conformance;
 pub mod proof;
 pub mod proxy;
+pub mod service;
 
 pub use aligned::Aligned;
 pub use bucket::{Bucket, Counts, OpenError, Put, Requests};

@@ -85,6 +85,11 @@ struct State {
 impl Proxy {
     /// Starts a proxy on a free port of this machine, before the server at that address, `HOST:PORT`.
     pub fn start(server: &str) -> Result<Self, OpenError> {
+        Self::start_at(Ipv4Addr::LOCALHOST, server)
+    }
+
+    /// As `start`, at another address of this machine, where others reach it.
+    pub fn start_at(ip: Ipv4Addr, server: &str) -> Result<Self, OpenError> {
         let failed = |error: std::io::Error| Failure::DidNotHappen(format!("cannot start a proxy: {error}"));
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -92,9 +97,7 @@ impl Proxy {
             .enable_all()
             .build()
             .map_err(failed)?;
-        let listener = runtime
-            .block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))
-            .map_err(failed)?;
+        let listener = runtime.block_on(TcpListener::bind((ip, 0))).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let mut tcp = HttpConnector::new();
         tcp.set_nodelay(true);

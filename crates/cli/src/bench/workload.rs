@@ -144,7 +144,7 @@ pub(crate) fn micro(scale: Scale) -> Vec<Box<dyn Workload>> {
 }
 
 /// Returns bytes that neither compress nor repeat: xorshift64* from `seed`.
-fn incompressible(seed: u64, length: usize) -> Vec<u8> {
+pub(crate) fn incompressible(seed: u64, length: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut bytes = Vec::with_capacity(length + 8);
     while bytes.len() < length {

@@ -24,6 +24,8 @@ const DRIVE: &str = "bench";
 #[derive(Debug, Clone)]
 pub(crate) struct Program {
     executable: PathBuf,
+    /// The command, with its arguments, that runs it where it belongs; nothing where that is here.
+    entry: Vec<OsString>,
     /// What is kept: bucket, cache, state.
     home: PathBuf,
     /// Where its sockets are; a short path, since a socket's address holds about a hundred bytes.
@@ -61,6 +63,7 @@ impl Program {
     ) -> Result<Program> {
         let program = Program {
             executable: executable.to_owned(),
+            entry: Vec::new(),
             home: home.to_owned(),
             run: run.to_owned(),
             mount_arguments: mount_arguments.to_owned(),
@@ -69,9 +72,20 @@ impl Program {
         Ok(program)
     }
 
+    /// Returns the program as it runs elsewhere: by a command, with its arguments, that runs another one there.
+    pub(crate) fn entered_by(self, entry: Vec<OsString>) -> Program {
+        Program { entry, ..self }
+    }
+
     /// Returns a `tenure` command that lives in this home.
     pub(crate) fn command(&self) -> Command {
-        let mut command = command(&self.executable);
+        let mut words = self
+            .entry
+            .iter()
+            .map(OsString::as_os_str)
+            .chain([self.executable.as_os_str()]);
+        let mut command = command(words.next().expect("there is the program at least"));
+        command.args(words);
         command
             .env("XDG_DATA_HOME", self.home.join("data"))
             .env("XDG_CACHE_HOME", self.home.join("cache"))

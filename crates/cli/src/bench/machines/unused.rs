@@ -1,0 +1,72 @@
+//! What is asked of the store when nothing new is wanted of it.
+
+use super::Scale;
+use super::row::{Fact, Row};
+use super::town::Town;
+use crate::bench::command::{git, run};
+use crate::bench::measure::Stopwatch;
+use crate::bench::workload::incompressible;
+use anyhow::Result;
+use std::fs;
+use std::time::Duration;
+
+const DRIVE: &str = "unused";
+/// Files of the repository.
+const FILES: u64 = 2_000;
+/// Times that it is looked at.
+const LOOKS: u32 = 10;
+/// After which an owner that was in use asks nothing more.
+const LAST_CHECK: Duration = Duration::from_secs(2);
+
+/// `git status` again and again, and then nothing.
+pub(super) fn status_and_idle(town: &mut Town, scale: &Scale) -> Result<Vec<Row>> {
+    town.create(DRIVE)?;
+    town.hosts[0].mount(DRIVE)?;
+    let at = town.hosts[0].dir.join("repository");
+    fs::create_dir(&at)?;
+    run(git(&at).args(["init", "--quiet"]))?;
+    for number in 0..FILES {
+        fs::write(at.join(number.to_string()), incompressible(number, 512))?;
+    }
+    run(git(&at).args(["add", "."]))?;
+    run(git(&at).args(["commit", "--quiet", "--message", "all"]))?;
+    let look = || run(git(&at).args(["status", "--short"])).map(drop);
+    look()?;
+    town.hosts[0].sync()?;
+    let (before, mut seconds, all) = (town.requests().0, Vec::new(), Stopwatch::start());
+    for _ in 0..LOOKS {
+        let watch = Stopwatch::start();
+        look()?;
+        seconds.push(watch.seconds());
+    }
+    // An owner in use makes sure once a second that it is one, and what was asked a moment ago may still be on its way.
+    let checks = all.seconds().ceil() + 1.0;
+    let asked = (town.requests().0 - before) as f64;
+    let status = Row {
+        name: "status_warm",
+        what: "git status of a repository of 2,000 files, ten times; requests to the store beyond one a second",
+        seconds,
+        baseline: Vec::new(),
+        facts: vec![Fact::at_most(
+            "requests beyond one a second",
+            (asked - checks).max(0.0),
+            0.0,
+        )],
+    };
+    town.hosts[0].sync()?;
+    std::thread::sleep(LAST_CHECK);
+    let before = town.requests().0;
+    std::thread::sleep(scale.unused);
+    let asked = (town.requests().0 - before) as f64;
+    town.hosts[0].unmount()?;
+    Ok(vec![
+        status,
+        Row {
+            name: "idle",
+            what: "a mounted branch that nobody uses for a minute: requests to the store",
+            seconds: vec![scale.unused.as_secs_f64()],
+            baseline: Vec::new(),
+            facts: vec![Fact::at_most("requests", asked, 0.0)],
+        },
+    ])
+}
