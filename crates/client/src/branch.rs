@@ -163,6 +163,8 @@ impl Branch {
                 Tree::stored(root, &Memory::new()),
                 Totals { inodes, bytes },
             ),
+            // Asked for with `Access::Shared`, which is for `SharedBranch`.
+            Shared::Kept => return Err(Refusal::InvalidArgument.into()),
         };
         let broken = (access == Access::Read).then_some(Error::Refused(Refusal::ReadOnly));
         let state = State {
@@ -202,7 +204,7 @@ impl Branch {
                 }
                 inner.threads()
             }
-            (Access::Read, _) | (_, Threads::None) => Vec::new(),
+            (Access::Read | Access::Shared, _) | (_, Threads::None) => Vec::new(),
         };
         Ok(Branch {
             inner,

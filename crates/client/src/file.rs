@@ -32,16 +32,10 @@ impl Branch {
     }
 
     fn fill(&self, ino: Ino, layers: &Layers, offset: u64, out: &mut [u8]) -> Result<(), Error> {
-        let mut end = 0;
-        for piece in &layers.pieces {
-            let from = (piece.offset - offset) as usize;
-            out[end..from].fill(0);
-            end = from + piece.extent.len() as usize;
-            let filled = self.inner.fill(piece, &mut out[from..end]);
-            filled.inspect_err(|error| self.inner.note_damage(error, Some(ino)))?;
-        }
         if !layers.is_staged {
-            out[end..].fill(0);
+            let read = |piece: &Piece, into: &mut [u8]| self.inner.fill(piece, into);
+            tenure_core::fill(&layers.pieces, offset, out, read)
+                .inspect_err(|error| self.inner.note_damage(error, Some(ino)))?;
         }
         for (at, bytes) in &layers.staged {
             let from = (at - offset) as usize;

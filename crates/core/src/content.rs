@@ -2,6 +2,7 @@
 //!
 //! Invariant: every extent ends at or before the file's size, and the file's `allocated` is the sum of their lengths.
 
+pub(crate) mod filled;
 pub(crate) mod frayed;
 
 use crate::branch::Undecided;

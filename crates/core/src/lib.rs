@@ -11,12 +11,15 @@ mod content;
 mod cookie;
 mod edits;
 mod key;
+pub mod locks;
 mod ops;
 mod read;
 pub mod tree;
 
 pub use branch::{Branch, Decision, Outcome, Totals, Undecided};
+pub use content::filled::fill;
 pub use content::frayed::{Frayed, Search};
 pub use cookie::NameHash;
+pub use locks::Locks;
 pub use read::{DirEntry, Seek};
 pub use tree::{Missing, Tree};

@@ -75,6 +75,9 @@ pub enum Refusal {
         /// Where it should be.
         at: Address,
     },
+    /// This owner has not heard yet what the session brings from the one before: it says so first, and asks again.
+    #[error("the owner of the drive is another one, which the session has told nothing yet")]
+    Unjoined,
     /// A rule that has no errno of its own, in words: what, where and what to do.
     #[error("{0}")]
     Because(String),
@@ -86,7 +89,7 @@ impl Refusal {
         match self {
             Refusal::NotPermitted => 1,
             Refusal::NotFound => 2,
-            Refusal::NoChunk { .. } => 5,
+            Refusal::NoChunk { .. } | Refusal::Unjoined => 5,
             Refusal::NoSuchOffset => 6,
             Refusal::AccessDenied => 13,
             Refusal::Held { .. } => 16,

@@ -4,6 +4,7 @@ use crate::batch::Batch;
 use crate::codec::{Codec, Malformed, Reader, malformed, put_bytes, put_varint};
 use crate::id::{BranchId, Ino, SessionId};
 use crate::name::{BranchName, CheckpointName};
+use crate::shared::Act;
 use crate::time::Timestamp;
 
 /// One accepted change of a drive. Applying the same records in the same order gives the same drive.
@@ -92,6 +93,31 @@ pub enum Record {
         /// Which.
         name: CheckpointName,
     },
+    /// A session shares a branch from here on, with inode numbers for what it creates.
+    Joined {
+        /// Who.
+        session: SessionId,
+        /// Which branch.
+        branch: BranchId,
+        /// How many inode numbers, from the drive's next one on.
+        inos: u64,
+    },
+    /// A session shares a branch no longer.
+    Left {
+        /// Who.
+        session: SessionId,
+        /// Which branch.
+        branch: BranchId,
+    },
+    /// One op of a session that shares a branch, as the owner has decided it.
+    Act(Act),
+    /// An inode of a shared branch is dropped: it has no entry, and no session has it open.
+    Dropped {
+        /// The branch.
+        branch: BranchId,
+        /// The inode.
+        ino: Ino,
+    },
 }
 
 /// What a branch can be forked from.
@@ -139,7 +165,8 @@ impl Codec for Record {
                 out.push(1);
                 out.extend_from_slice(hash_key);
                 put_bytes(out, branch.as_str().as_bytes());
-                put_numbers(out, [u64::from(*uid), u64::from(*gid)]);
+                put_varint(out, u64::from(*uid));
+                put_varint(out, u64::from(*gid));
                 time.write(out);
             }
             Record::SessionOpened {
@@ -154,26 +181,14 @@ impl Codec for Record {
                 out.push(u8::from(*hosted));
                 time.write(out);
             }
-            Record::SessionClosed { session } => {
-                out.push(3);
-                put_varint(out, session.0);
-            }
+            Record::SessionClosed { session } => put_numbers(out, 3, [session.0]),
             Record::Granted {
                 session,
                 branch,
                 inos,
-            } => {
-                out.push(4);
-                put_numbers(out, [session.0, branch.0, *inos]);
-            }
-            Record::InosLent { session, count } => {
-                out.push(5);
-                put_numbers(out, [session.0, *count]);
-            }
-            Record::Returned { branch } => {
-                out.push(6);
-                put_varint(out, branch.0);
-            }
+            } => put_numbers(out, 4, [session.0, branch.0, *inos]),
+            Record::InosLent { session, count } => put_numbers(out, 5, [session.0, *count]),
+            Record::Returned { branch } => put_numbers(out, 6, [branch.0]),
             Record::Batch(batch) => {
                 out.push(7);
                 batch.write(out);
@@ -184,10 +199,7 @@ impl Codec for Record {
                 put_bytes(out, name.as_str().as_bytes());
                 time.write(out);
             }
-            Record::BranchDeleted { branch } => {
-                out.push(9);
-                put_varint(out, branch.0);
-            }
+            Record::BranchDeleted { branch } => put_numbers(out, 9, [branch.0]),
             Record::CheckpointMade {
                 branch,
                 name,
@@ -204,6 +216,17 @@ impl Codec for Record {
                 out.push(11);
                 put_bytes(out, name.as_str().as_bytes());
             }
+            Record::Joined {
+                session,
+                branch,
+                inos,
+            } => put_numbers(out, 12, [session.0, branch.0, *inos]),
+            Record::Left { session, branch } => put_numbers(out, 13, [session.0, branch.0]),
+            Record::Act(act) => {
+                out.push(14);
+                act.write(out);
+            }
+            Record::Dropped { branch, ino } => put_numbers(out, 15, [branch.0, ino.0]),
         }
     }
 
@@ -255,12 +278,27 @@ impl Codec for Record {
             11 => Record::CheckpointDeleted {
                 name: checkpoint_name(input)?,
             },
+            12 => Record::Joined {
+                session: SessionId(input.varint()?),
+                branch: BranchId(input.varint()?),
+                inos: input.varint()?,
+            },
+            13 => Record::Left {
+                session: SessionId(input.varint()?),
+                branch: BranchId(input.varint()?),
+            },
+            14 => Record::Act(Act::read(input)?),
+            15 => Record::Dropped {
+                branch: BranchId(input.varint()?),
+                ino: Ino(input.varint()?),
+            },
             _ => return Err(malformed("record")),
         })
     }
 }
 
-fn put_numbers<const N: usize>(out: &mut Vec<u8>, numbers: [u64; N]) {
+fn put_numbers<const N: usize>(out: &mut Vec<u8>, tag: u8, numbers: [u64; N]) {
+    out.push(tag);
     numbers.into_iter().for_each(|number| put_varint(out, number));
 }
 

@@ -15,11 +15,12 @@ mod patience;
 mod pending;
 mod pool;
 mod privilege;
+mod shared;
 mod waiting;
 mod xattr;
 
 pub use hidden::Status;
-pub use mounted::{Mount, Options};
+pub use mounted::{Had, Mount, Options};
 
 use crate::kernel::{
     self, Errno, FOREVER, Filesystem, InitFlags, Negotiated, Notifier, Operation, Original, Reply, Request,
@@ -35,7 +36,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tenure_client::{Branch, Error, wait};
+use tenure_client::{Error, Files, SharedBranch, wait};
 use tenure_model::{Attr, Clock, Ino, Name, Refusal};
 
 /// What is asked of the kernel: every cache and no request that it can do without.
@@ -67,7 +68,9 @@ type Answered = Result<(), Error>;
 pub(crate) struct Served {
     /// Itself, for what is done on another thread.
     myself: Weak<Served>,
-    branch: Arc<Branch>,
+    branch: Arc<dyn Files>,
+    /// The branch once more, where it is shared.
+    shared: Option<Arc<SharedBranch>>,
     clock: Arc<dyn Clock>,
     known: Known,
     pools: Pools,
@@ -149,7 +152,12 @@ impl Served {
         } else {
             InitFlags::NONE
         };
-        WANTED.into_iter().fold(acl, |all, flag| all | flag)
+        let is_shared = self.shared.is_some();
+        let own = WANTED
+            .into_iter()
+            .filter(|flag| !(is_shared && shared::UNWANTED.contains(flag)));
+        let of_shared = shared::WANTED.into_iter().filter(|_| is_shared);
+        own.chain(of_shared).fold(acl, |all, flag| all | flag)
     }
 
     /// Returns how many requests of each kind there were.
@@ -190,7 +198,7 @@ impl Served {
     /// Answers a request, or leaves it pending where it would have had to wait.
     fn dispatch(&self, request: &Request<'_>, pending: &mut Pending) {
         let ino = Ino(request.nodeid);
-        if self.hidden.answer(request, pending, || self.requests()) {
+        if self.answer_shared(request, pending) || self.hidden.answer(request, pending, || self.requests()) {
             return;
         }
         match &request.operation {
@@ -267,8 +275,8 @@ impl Served {
             }
             Operation::Statx { .. } => self.statx(ino, pending),
             Operation::Release { .. } | Operation::Releasedir { .. } | Operation::Destroy => pending.ok(),
-            // Files are not opened here: the kernel then neither asks again nor tells of closing. Locks of a branch that
-            // is held whole are the kernel's own.
+            // Files of a branch that is held whole are not opened: the kernel then neither asks again nor tells of closing. Its
+            // locks are the kernel's own.
             Operation::Open { .. }
             | Operation::Opendir { .. }
             | Operation::Create { .. }
@@ -398,3 +406,6 @@ fn invalid() -> Error {
 
 /// The caches of a branch that is held whole need no end: whatever changes it goes through this mount.
 pub(crate) const TTL_EXCLUSIVE: Duration = FOREVER;
+
+/// What the kernel is told of a shared branch is good once.
+pub(crate) const TTL_SHARED: Duration = Duration::ZERO;

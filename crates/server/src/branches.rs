@@ -9,6 +9,9 @@ use tenure_wire::{BranchInfo, Created, Error};
 
 impl Inner {
     pub(crate) fn fork(&self, from: &Source, name: &BranchName) -> Result<Created, Error> {
+        if let Source::Branch(branch) = from {
+            self.gathered(*branch)?;
+        }
         let time = self.options.clock.now();
         self.accept(|live| {
             let next = live
@@ -31,6 +34,8 @@ impl Inner {
         name: &CheckpointName,
         message: &str,
     ) -> Result<Created, Error> {
+        let (base, _) = self.with(|live| live.named(branch.as_str()))?;
+        self.gathered(base)?;
         let time = self.options.clock.now();
         self.accept(|live| {
             let (branch, _) = live.named(branch.as_str())?;
@@ -65,7 +70,9 @@ impl Inner {
                 let holder = live
                     .state
                     .grant(id)
-                    .and_then(|grant| live.state.session(grant.session));
+                    .and_then(|grant| live.state.session(grant.session))
+                    .map(|session| session.who);
+                let sharers = live.state.sharing(id).map(|sharing| live.state.sharers(sharing));
                 let (branch, message) = match line.kind {
                     LineKind::Branch => (Some(id), String::new()),
                     LineKind::Checkpoint { message } => (None, message),
@@ -77,7 +84,7 @@ impl Inner {
                     made: line.made,
                     inodes: totals.inodes,
                     bytes: totals.bytes,
-                    holder: holder.map(|session| session.who),
+                    holder: holder.or(sharers),
                     message,
                 }
             };

@@ -166,6 +166,17 @@ impl State {
                 );
             }
         }
+        for (id, sharing) in self.shared() {
+            let is_branch = self.line(id).is_some_and(|line| line.kind == LineKind::Branch);
+            must(
+                is_branch && self.grant(id).is_none(),
+                format!("the line {id} is shared and is no branch, or is lent whole"),
+            );
+            must(
+                sharing.sessions().all(|session| self.session(session).is_some()),
+                format!("the branch {id} is shared by a session that is not there"),
+            );
+        }
         for (session, row) in self.sessions() {
             let is_lent = row
                 .inos

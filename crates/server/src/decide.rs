@@ -23,7 +23,11 @@ pub(crate) fn touched(record: &Record) -> Option<BranchId> {
         | Record::Forked { .. }
         | Record::BranchDeleted { .. }
         | Record::CheckpointMade { .. }
-        | Record::CheckpointDeleted { .. } => None,
+        | Record::CheckpointDeleted { .. }
+        | Record::Joined { .. }
+        | Record::Left { .. } => None,
+        Record::Act(act) => Some(act.branch),
+        Record::Dropped { branch, .. } => Some(*branch),
     }
 }
 
@@ -39,8 +43,17 @@ pub(crate) fn after(record: &Record, branch: Branch, loader: &Loader) -> Result<
         | Record::Forked { .. }
         | Record::BranchDeleted { .. }
         | Record::CheckpointMade { .. }
-        | Record::CheckpointDeleted { .. } => Ok(After::Same),
+        | Record::CheckpointDeleted { .. }
+        | Record::Joined { .. }
+        | Record::Left { .. } => Ok(After::Same),
+        Record::Act(act) => after_op(branch, &act.op, loader),
+        Record::Dropped { ino, .. } => after_op(branch, &Op::Drop { ino: *ino }, loader),
     }
+}
+
+fn after_op(mut branch: Branch, op: &Op, loader: &Loader) -> Result<After, Error> {
+    loader.change(&mut branch, op)?;
+    Ok(After::Branch(branch))
 }
 
 /// Returns the branch after a batch's ops. Each is held against `may` before it is decided.

@@ -19,13 +19,14 @@ use tenure_core::tree::Memory;
 use tenure_journal::{Draw, Sizes as JournalSizes};
 use tenure_model::record::Source;
 use tenure_model::{
-    Address, Batch, BranchId, BranchName, CheckpointName, Clock, Digest, DriveName, Epoch, InoRange, Seq,
-    SessionId,
+    Address, Attr, Batch, BranchId, BranchName, CheckpointName, Clock, Digest, DriveName, Epoch, Ino,
+    InoRange, Locked, Seq, SessionId,
 };
 use tenure_store::Bucket;
 use tenure_store::pack::{Packs, Sizes as PackSizes};
+use tenure_wire::shared::{Brought, Deed, LockAsk, Look, Ordered, Seen, Sharer};
 use tenure_wire::{
-    Access, BranchInfo, Chunk, Created, Done, Error, Lent, Opened, Owner, Placed, Room, ServerAddress,
+    Access, BranchInfo, Chunk, Created, Done, Error, Hold, Lent, Opened, Owner, Placed, Room, ServerAddress,
     Shipped, Status, Who, identity,
 };
 
@@ -257,6 +258,41 @@ impl Owner<Branch> for Drive {
 
     fn ship(&self, batch: Batch, after: Option<Branch>, done: Done<Shipped>) {
         self.inner.ship(batch, after, done);
+    }
+
+    fn act(&self, who: Sharer, number: u64, deed: &Deed, hold: Hold) -> Result<Ordered, Error> {
+        self.inner.answer(|| self.inner.act(who, number, deed, hold))
+    }
+
+    fn look(&self, who: Sharer, look: &Look) -> Result<Seen, Error> {
+        self.inner.answer(|| self.inner.look_at(who, look))
+    }
+
+    fn hold(&self, who: Sharer, ino: Ino) -> Result<Attr, Error> {
+        self.inner.answer(|| self.inner.hold(who, ino))
+    }
+
+    fn let_go(&self, who: Sharer, inos: &[Ino]) -> Result<(), Error> {
+        self.inner.answer(|| self.inner.let_go(who, inos))
+    }
+
+    fn sync(&self, who: Sharer) -> Result<(), Error> {
+        self.inner.change(|| self.inner.sync(who))
+    }
+
+    fn lock(&self, who: Sharer, ask: &LockAsk) -> Result<Locked, Error> {
+        self.inner.answer(|| self.inner.lock(who, ask))
+    }
+
+    fn hear(&self, who: Sharer, told: Done<Vec<u64>>) {
+        match self.inner.may_begin() {
+            Ok(()) => self.inner.hear(who, told),
+            Err(error) => told(Err(error)),
+        }
+    }
+
+    fn rejoin(&self, who: Sharer, brought: &Brought) -> Result<(), Error> {
+        self.inner.answer(|| self.inner.rejoin(who, brought))
     }
 
     fn page(&self, at: Address) -> Result<Vec<u8>, Error> {

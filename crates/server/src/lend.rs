@@ -26,18 +26,30 @@ impl Inner {
         match access {
             Access::Exclusive => self.lend_exclusive(session, name),
             Access::Read => self.lend_read(session, name),
+            Access::Shared => self.lend_shared(session, name),
         }
     }
 
-    fn lend_exclusive(&self, session: SessionId, name: &str) -> Result<Lent<Branch>, Error> {
-        let id = self.with(|live| {
+    fn lend_shared(&self, session: SessionId, name: &str) -> Result<Lent<Branch>, Error> {
+        let id = self.branch_of(session, name)?;
+        self.end_silent_holder(session, id)?;
+        self.join(session, id)
+    }
+
+    fn branch_of(&self, session: SessionId, name: &str) -> Result<BranchId, Error> {
+        self.with(|live| {
             live.known(session)?;
             let (id, line) = live.named(name)?;
             if line.kind != LineKind::Branch {
                 return Err(Refusal::ReadOnly.into());
             }
             Ok(id)
-        })?;
+        })
+    }
+
+    fn lend_exclusive(&self, session: SessionId, name: &str) -> Result<Lent<Branch>, Error> {
+        let id = self.branch_of(session, name)?;
+        self.end_silent_sharers(id)?;
         self.end_silent_holder(session, id)?;
         let inos = match self.granted_before(session, id)? {
             Some(inos) => inos,
@@ -227,7 +239,7 @@ impl Live {
     }
 
     /// Returns the numbers that the next record to lend some lends.
-    fn next_inos(&self) -> InoRange {
+    pub(crate) fn next_inos(&self) -> InoRange {
         let head = self.state.head();
         range_from(head.expect("a drive that is served has begun").next_ino)
     }

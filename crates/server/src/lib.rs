@@ -14,6 +14,7 @@ mod branches;
 mod check;
 mod lend;
 mod session;
+mod shared;
 mod ship;
 mod vet;
 

@@ -10,6 +10,7 @@ use crate::place::Filling;
 use crate::proof::Proof;
 use crate::recover::recover;
 use crate::session::Silent;
+use crate::shared::Shares;
 use crate::trail::Trails;
 use crate::work::Work;
 use parking_lot::Mutex;
@@ -152,6 +153,7 @@ fn try_take_over(
             journal: Some(found.journal),
             sessions: 0,
             silent: Silent::default(),
+            shares: Shares::default(),
         }),
         unfolded: AtomicU64::new(found.record_bytes),
         work: Arc::new(Work::new(options.fold_bytes, options.page_bytes_max, inherited)),

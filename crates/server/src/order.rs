@@ -9,6 +9,7 @@ use crate::decide;
 use crate::decide::touched;
 use crate::drive::Inner;
 use crate::session::Silent;
+use crate::shared::Shares;
 use crate::state::{After, State};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -29,6 +30,7 @@ pub(crate) struct Live {
     /// Sessions opened by this owner so far.
     pub(crate) sessions: u64,
     pub(crate) silent: Silent,
+    pub(crate) shares: Shares,
 }
 
 impl Live {
@@ -222,13 +224,17 @@ fn room_for(record: &Record) -> Room {
         Record::SessionClosed { .. }
         | Record::Returned { .. }
         | Record::BranchDeleted { .. }
-        | Record::CheckpointDeleted { .. } => Room::Last,
+        | Record::CheckpointDeleted { .. }
+        | Record::Left { .. }
+        | Record::Dropped { .. } => Room::Last,
         Record::DriveCreated { .. }
         | Record::SessionOpened { .. }
         | Record::Granted { .. }
         | Record::InosLent { .. }
         | Record::Batch(_)
         | Record::Forked { .. }
-        | Record::CheckpointMade { .. } => Room::Usual,
+        | Record::CheckpointMade { .. }
+        | Record::Joined { .. }
+        | Record::Act(_) => Room::Usual,
     }
 }

@@ -13,7 +13,7 @@ use tenure_core::Tree;
 use tenure_core::tree::Memory;
 use tenure_journal::{Journal, Manifest, Opening};
 use tenure_model::codec::Codec;
-use tenure_model::{ChunkPlace, DriveName, Failure, PackNumber, Record, Seq};
+use tenure_model::{Act, Batch, ChunkPlace, DriveName, Failure, PackNumber, Record, Seq};
 use tenure_store::Bucket;
 use tenure_store::pack::{PackName, Packs};
 use tenure_wire::Error;
@@ -150,8 +150,8 @@ impl<'a> Recovery<'a> {
                 Error::Refused(refusal) => wrong(&refusal),
             })?,
         };
-        if let Record::Batch(batch) = &record {
-            self.note_chunks(&batch.chunks)?;
+        if let Record::Batch(Batch { chunks, .. }) | Record::Act(Act { chunks, .. }) = &record {
+            self.note_chunks(chunks)?;
         }
         self.state.apply(&record, after);
         self.records += 1;

@@ -101,12 +101,15 @@ impl Inner {
     }
 
     pub(crate) fn close_session(&self, session: SessionId) -> Result<(), Error> {
-        let held = self.with(|live| {
+        let (held, shared) = self.with(|live| {
             live.known(session)?;
-            Ok(live.state.held_by(session))
+            Ok((live.state.held_by(session), live.state.shared_by(session)))
         })?;
         for branch in held {
             self.accept(|_| Ok((Record::Returned { branch }, ())))?;
+        }
+        for branch in shared {
+            self.leave(session, branch)?;
         }
         self.accept(|_| Ok((Record::SessionClosed { session }, ())))
     }
@@ -128,7 +131,7 @@ impl Inner {
                 })?;
             }
         }
-        Ok(())
+        self.begin_gathering()
     }
 
     /// Ends sessions that have not come back for so long that nobody waits for them.
@@ -149,6 +152,13 @@ impl Inner {
     }
 
     pub(crate) fn give_back(&self, session: SessionId, branch: BranchId) -> Result<(), Error> {
+        let shares = self.with(|live| {
+            live.known(session)?;
+            Ok(live.state.shares(session, branch).is_ok())
+        })?;
+        if shares {
+            return self.leave(session, branch);
+        }
         self.accept(|live| {
             live.known(session)?;
             live.state

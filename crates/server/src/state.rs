@@ -11,6 +11,7 @@ mod apply;
 pub(crate) mod permit;
 mod recent;
 mod row;
+pub(crate) mod sharing;
 
 use row::{GRANTS, LINES, NAMES, PACKS, SESSIONS, number_of};
 pub(crate) use row::{Grant, Head, Line, LineKind, Session};
@@ -31,6 +32,7 @@ pub(crate) struct State {
     memory: Memory,
     changes: u64,
     recent: recent::OfBranches,
+    shared: sharing::OfBranches,
 }
 
 /// A branch in memory.
@@ -59,6 +61,7 @@ impl State {
             memory,
             changes: 0,
             recent: BTreeMap::new(),
+            shared: BTreeMap::new(),
         }
     }
 
@@ -82,6 +85,7 @@ impl State {
             memory,
             changes: 0,
             recent: BTreeMap::new(),
+            shared: BTreeMap::new(),
         };
         if state.head().is_none() {
             return Err(malformed("state: it has no head"));
@@ -91,6 +95,7 @@ impl State {
             return Err(malformed("state: a name stands for nothing"));
         }
         state.take_recent();
+        state.take_shared();
         Ok(state)
     }
 

@@ -80,7 +80,7 @@ impl Inner {
 }
 
 /// Returns the inode number that an op brings.
-fn number_of(op: &Op) -> Option<Ino> {
+pub(crate) fn number_of(op: &Op) -> Option<Ino> {
     if let Op::Create { ino, .. }
     | Op::CreateUnnamed { ino, .. }
     | Op::Rename {
@@ -93,7 +93,7 @@ fn number_of(op: &Op) -> Option<Ino> {
     None
 }
 
-fn is_lent(session: &Session, ino: Ino) -> bool {
+pub(crate) fn is_lent(session: &Session, ino: Ino) -> bool {
     session.inos.iter().any(|lent| lent.0.contains(ino))
 }
 

@@ -6,11 +6,12 @@
 pub mod frame;
 pub mod message;
 pub mod owner;
+pub mod shared;
 pub mod transport;
 
 pub use owner::{
-    Access, BranchInfo, Chunk, Created, Done, Error, Lent, Opened, Owner, Placed, Room, Shared, Shipped,
-    Status, Who, identity,
+    Access, BranchInfo, Chunk, Created, Done, Error, Hold, Lent, Opened, Owner, Placed, Room, Shared,
+    Shipped, Status, Who, identity,
 };
 pub use transport::{
     Connection, Dial, Dialer, Door, Greeting, Host, HostPort, Limits, Patience, ServerAddress, Servers,

@@ -9,10 +9,12 @@ mod fields;
 mod greeting;
 mod request;
 mod response;
+mod shared;
 
 pub use greeting::{GREETING_LEN_MAX, Hello, SESSIONS_MAX, Welcome};
 pub use request::{Kind, Request};
 pub use response::Response;
+pub use shared::Ask;
 
 use crate::owner::Error;
 use tenure_model::codec::{Malformed, Reader, malformed, put_varint};

@@ -3,10 +3,11 @@
 //! Invariant: what an `Owner` acknowledges as durable is as durable as its tier says, and every change that it
 //! accepted before is durable too.
 
+use crate::shared::{Brought, Deed, LockAsk, Look, Ordered, Seen, Sharer};
 use std::collections::BTreeMap;
 use tenure_model::{
-    Address, Batch, BranchId, BranchName, CheckpointName, ChunkPlace, Digest, Epoch, Failure, InoRange,
-    Refusal, SessionId, Timestamp, record::Source,
+    Address, Attr, Batch, BranchId, BranchName, CheckpointName, ChunkPlace, Digest, Epoch, Failure, Ino,
+    InoRange, Locked, Refusal, SessionId, Timestamp, record::Source,
 };
 use thiserror::Error;
 
@@ -75,6 +76,8 @@ pub enum Access {
     Exclusive,
     /// What it is now, to read it; it does not change any more for this session.
     Read,
+    /// The branch together with other sessions: the owner is asked for everything, and does everything.
+    Shared,
 }
 
 /// A branch that was lent, or whose state may be read.
@@ -104,6 +107,8 @@ pub enum Shared<B> {
         /// Bytes of files that are not holes.
         bytes: u64,
     },
+    /// Nowhere but at its owner.
+    Kept,
 }
 
 /// A chunk to place.
@@ -183,6 +188,19 @@ pub struct Status {
     pub trouble: Option<String>,
 }
 
+/// Whether a session has an inode open once an act is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// It has.
+    Open,
+    /// As before.
+    No,
+}
+
+fn shares_nothing() -> Error {
+    Refusal::Because("this owner shares no branches".into()).into()
+}
+
 /// The owner of one drive, as its clients see it.
 pub trait Owner<B>: Send + Sync {
     /// Opens a session; durable before it returns.
@@ -228,6 +246,58 @@ pub trait Owner<B>: Send + Sync {
     /// that it is durable. A holder in this process passes the branch as it is
     /// after the batch, and the owner takes it as it is; for any other it decides each op again.
     fn ship(&self, batch: Batch, after: Option<B>, done: Done<Shipped>);
+
+    /// Does what a session that shares a branch asks, and puts it in the order of all: from then on everybody sees it, and with the
+    /// next sync it is durable. What was done already under its number is not done again. With `Hold::Open` the session has the
+    /// inode open from then on.
+    fn act(&self, who: Sharer, number: u64, deed: &Deed, hold: Hold) -> Result<Ordered, Error> {
+        let _ = (who, number, deed, hold);
+        Err(shares_nothing())
+    }
+
+    /// Answers a question about a shared branch as it is now.
+    fn look(&self, who: Sharer, look: &Look) -> Result<Seen, Error> {
+        let _ = (who, look);
+        Err(shares_nothing())
+    }
+
+    /// Lets a session have an inode open: it stays while it is, also without an entry. Returns its attributes.
+    fn hold(&self, who: Sharer, ino: Ino) -> Result<Attr, Error> {
+        let _ = (who, ino);
+        Err(shares_nothing())
+    }
+
+    /// Hears that a session has inodes open no longer.
+    fn let_go(&self, who: Sharer, inos: &[Ino]) -> Result<(), Error> {
+        let _ = (who, inos);
+        Err(shares_nothing())
+    }
+
+    /// Makes everything durable that a session which shares a branch has done or seen.
+    fn sync(&self, who: Sharer) -> Result<(), Error> {
+        let _ = who;
+        Err(shares_nothing())
+    }
+
+    /// Takes, waits for, tests or gives back locks of files of a shared branch.
+    fn lock(&self, who: Sharer, ask: &LockAsk) -> Result<Locked, Error> {
+        let _ = (who, ask);
+        Err(shares_nothing())
+    }
+
+    /// Tells a session which of its tickets for locks have become locks, as soon as one has; a session that asks again is told of
+    /// none for the time before.
+    fn hear(&self, who: Sharer, told: Done<Vec<u64>>) {
+        let _ = who;
+        told(Err(shares_nothing()));
+    }
+
+    /// Takes up a session that shared a branch with an owner before this one, with what it brings. What it asks is answered
+    /// once all others have come, or are waited for no longer.
+    fn rejoin(&self, who: Sharer, brought: &Brought) -> Result<(), Error> {
+        let _ = (who, brought);
+        Err(shares_nothing())
+    }
 
     /// Returns a page's bytes.
     fn page(&self, at: Address) -> Result<Vec<u8>, Error>;

@@ -33,7 +33,7 @@ const NOTE: &str = "note: ";
 /// Mount a branch of a drive on a directory
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  tenure mount work ~/work --create        make the drive where there is none\n  tenure mount work@attempt-1 ~/attempt    another branch\n  tenure mount work@before ~/look          a checkpoint, read-only\n  tenure mount work ~/work --server box:7430 --token-file ada.token\n  tenure unmount ~/work\n\nA mount whose server is restarted, or whose connection is cut, goes on when a server answers\nagain: what it has itself is used meanwhile, what it must ask or make durable waits, and\n`tenure status` says for what."
+    after_help = "Examples:\n  tenure mount work ~/work --create        make the drive where there is none\n  tenure mount work@attempt-1 ~/attempt    another branch\n  tenure mount work@before ~/look          a checkpoint, read-only\n  tenure mount work ~/work --server box:7430 --token-file ada.token\n  tenure mount work ~/work --shared        together with others\n  tenure unmount ~/work\n\nA mount whose server is restarted, or whose connection is cut, goes on when a server answers\nagain: what it has itself is used meanwhile, what it must ask or make durable waits, and\n`tenure status` says for what."
 )]
 pub(crate) struct Args {
     /// The drive, and its branch or checkpoint unless it is `main`
@@ -49,6 +49,11 @@ pub(crate) struct Args {
     /// bucket all the same, so a bucket that is full or cannot be written cannot be read this way either
     #[arg(long)]
     read_only: bool,
+    /// Share the branch with other mounts, of any machine, that say so too: the server is asked for everything, each sees at once
+    /// what another does, and locks of files hold between them. Nothing is cached, so it is slower than a mount that has its
+    /// branch to itself
+    #[arg(long, conflicts_with = "read_only")]
+    shared: bool,
     /// Let other users use the mount; the kernel then checks every permission
     #[arg(long)]
     allow_other: bool,

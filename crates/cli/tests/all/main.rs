@@ -11,6 +11,7 @@ mod privileges;
 mod refused;
 mod served;
 mod services;
+mod shared;
 mod stopped;
 mod tidy;
 mod troubled;

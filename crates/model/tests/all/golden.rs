@@ -9,8 +9,8 @@ use tenure_model::batch::chain_start;
 use tenure_model::codec::Codec;
 use tenure_model::record::Source;
 use tenure_model::{
-    Address, Attr, AttrChange, Batch, BranchId, BranchName, CheckpointName, ChunkPlace, Digest, Epoch,
-    Extent, Ino, Kind, Name, NewNode, Op, PackNumber, Piece, Record, RenameMode, SessionId, Timestamp,
+    Act, ActId, Address, Attr, AttrChange, Batch, BranchId, BranchName, CheckpointName, ChunkPlace, Digest,
+    Epoch, Extent, Ino, Kind, Name, NewNode, Op, PackNumber, Piece, Record, RenameMode, SessionId, Timestamp,
     XattrMode, XattrName,
 };
 
@@ -375,7 +375,37 @@ fn records() -> Vec<(&'static str, Record)> {
                 name: checkpoint_name("v1.0"),
             },
         ),
+        (
+            "record_joined",
+            Record::Joined {
+                session,
+                branch,
+                inos: 1 << 20,
+            },
+        ),
+        ("record_left", Record::Left { session, branch }),
+        ("record_act", Record::Act(act())),
+        (
+            "record_dropped",
+            Record::Dropped {
+                branch,
+                ino: Ino(300),
+            },
+        ),
     ]
+}
+
+fn act() -> Act {
+    Act {
+        id: ActId {
+            session: SessionId(3),
+            number: 200,
+        },
+        branch: BranchId(2),
+        mark: digest(0x50),
+        chunks: vec![chunk_place(None)],
+        op: Op::Drop { ino: Ino(300) },
+    }
 }
 
 /// Holds values against the files named after them.

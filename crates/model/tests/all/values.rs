@@ -7,8 +7,9 @@ use tenure_model::attr::Xattrs;
 use tenure_model::batch::{Batch, ChunkPlace};
 use tenure_model::record::Source;
 use tenure_model::{
-    Address, Attr, AttrChange, BranchId, BranchName, CheckpointName, Digest, Epoch, Extent, Ino, Kind, Name,
-    NewNode, Op, PackNumber, Piece, Record, RenameMode, SessionId, Timestamp, XattrMode, XattrName, limits,
+    Act, ActId, Address, Attr, AttrChange, BranchId, BranchName, CheckpointName, Digest, Epoch, Extent, Ino,
+    Kind, Name, NewNode, Op, PackNumber, Piece, Record, RenameMode, SessionId, Timestamp, XattrMode,
+    XattrName, limits,
 };
 
 /// Numbers of every length, the small and the extreme ones often.
@@ -347,13 +348,43 @@ fn session_record() -> BoxedStrategy<Record> {
             branch: BranchId(branch),
             inos,
         }),
-        (session, number()).prop_map(|(session, count)| Record::InosLent { session, count }),
+        (session.clone(), number()).prop_map(|(session, count)| Record::InosLent { session, count }),
+        (session.clone(), number(), number()).prop_map(|(session, branch, inos)| Record::Joined {
+            session,
+            branch: BranchId(branch),
+            inos,
+        }),
+        (session, number()).prop_map(|(session, branch)| Record::Left {
+            session,
+            branch: BranchId(branch)
+        }),
+        act().prop_map(Record::Act),
+        (number(), number()).prop_map(|(branch, ino)| Record::Dropped {
+            branch: BranchId(branch),
+            ino: Ino(ino)
+        }),
         number().prop_map(|branch| Record::Returned {
             branch: BranchId(branch)
         }),
         batch().prop_map(Record::Batch),
     ]
     .boxed()
+}
+
+fn act() -> BoxedStrategy<Act> {
+    let id = (number(), number()).prop_map(|(session, number)| ActId {
+        session: SessionId(session),
+        number,
+    });
+    (id, number(), digest(), vec(chunk_place(), 0..3), op())
+        .prop_map(|(id, branch, mark, chunks, op)| Act {
+            id,
+            branch: BranchId(branch),
+            mark,
+            chunks,
+            op,
+        })
+        .boxed()
 }
 
 fn branch_record() -> BoxedStrategy<Record> {

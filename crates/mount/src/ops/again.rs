@@ -20,6 +20,11 @@ pub(super) struct Pools {
 }
 
 impl Pools {
+    /// Returns where locks are asked for.
+    pub(super) fn locks(&self) -> Pool {
+        self.reads.clone()
+    }
+
     #[expect(
         clippy::wildcard_enum_match_arm,
         reason = "whatever else waits does so for pages of the tree"

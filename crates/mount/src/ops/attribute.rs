@@ -103,9 +103,12 @@ impl Served {
     }
 
     pub(super) fn statfs(&self, pending: &mut Pending) {
-        answer(pending, self.branch.room(), |reply, room| {
+        let numbers = self.branch.room().and_then(|room| {
+            let totals = self.branch.totals()?;
+            Ok((room, totals.inodes))
+        });
+        answer(pending, numbers, |reply, (room, inodes)| {
             let block = u64::from(IO_SIZE);
-            let inodes = self.branch.totals().inodes;
             reply.statfs(&Statfs {
                 blocks: room.total / block,
                 bfree: room.free / block,

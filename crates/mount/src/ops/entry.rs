@@ -84,8 +84,13 @@ impl Served {
             .create_unnamed(Ino(request.nodeid), &node(request, Kind::File, mode, umask));
         answer(pending, made, |reply, (ino, attr)| {
             let entry = self.entry(ino, &attr);
+            // Of a shared branch the owner knows that it is open.
             self.known.orphan(ino);
-            reply.create(&entry, Opened::default());
+            let opened = match &self.shared {
+                None => Opened::default(),
+                Some(_) => super::shared::opened(),
+            };
+            reply.create(&entry, opened);
         });
     }
 
@@ -143,7 +148,7 @@ impl Served {
     }
 }
 
-fn node(request: &Request<'_>, kind: Kind, mode: u32, umask: u32) -> NewNode {
+pub(super) fn node(request: &Request<'_>, kind: Kind, mode: u32, umask: u32) -> NewNode {
     NewNode {
         kind,
         mode: mode & MODE_BITS,

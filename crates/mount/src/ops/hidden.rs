@@ -181,6 +181,11 @@ pub(super) fn is_hidden(ino: u64) -> bool {
     ino >= DIRECTORY
 }
 
+/// Tells whether a name is that of what is hidden.
+pub(super) fn is_taken(parent: u64, name: &[u8]) -> bool {
+    parent == ROOT && name == NAME
+}
+
 /// What a request wants of the hidden name.
 enum Asked {
     Found,
@@ -193,7 +198,7 @@ enum Asked {
     reason = "no other request can name what is hidden"
 )]
 fn named(request: &Request<'_>) -> Option<Asked> {
-    let here = |name: &[u8]| request.nodeid == ROOT && name == NAME;
+    let here = |name: &[u8]| is_taken(request.nodeid, name);
     match &request.operation {
         Operation::Lookup { name } if here(name) => Some(Asked::Found),
         Operation::Mknod { name, .. } | Operation::Mkdir { name, .. } | Operation::Symlink { name, .. }

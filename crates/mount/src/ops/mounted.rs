@@ -4,13 +4,13 @@ use super::again::Pools;
 use super::hidden::{Hidden, Status};
 use super::known::Known;
 use super::patience::Patience;
-use super::{Requests, Served, Settings, TTL_EXCLUSIVE};
+use super::{Requests, Served, Settings, TTL_EXCLUSIVE, TTL_SHARED};
 use crate::kernel::{Contents, Filesystem, MountError, Session, Transport, Unmount, UnmountError, Wakeups};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Weak};
-use tenure_client::Branch;
+use tenure_client::{Branch, Files, SharedBranch};
 use tenure_model::Clock;
 
 /// How far the kernel reads ahead of a sequential reader, in KiB.
@@ -52,6 +52,30 @@ impl Default for Options {
     }
 }
 
+/// A branch to mount, by how it is had.
+pub enum Had {
+    /// It is held whole, or only read.
+    Whole(Arc<Branch>),
+    /// It is shared.
+    Shared(Arc<SharedBranch>),
+}
+
+impl From<Arc<Branch>> for Had {
+    fn from(branch: Arc<Branch>) -> Self {
+        Had::Whole(branch)
+    }
+}
+
+impl Had {
+    /// Returns its files.
+    pub fn files(&self) -> Arc<dyn Files> {
+        match self {
+            Had::Whole(branch) => Arc::clone(branch) as Arc<dyn Files>,
+            Had::Shared(branch) => Arc::clone(branch) as Arc<dyn Files>,
+        }
+    }
+}
+
 /// A branch that is mounted.
 pub struct Mount {
     session: Session,
@@ -59,22 +83,33 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// Mounts a held branch on `dir`. `status` writes what `.tenure/status` shows; `on_end` is called when the mount is
+    /// Mounts a branch on `dir`. `status` writes what `.tenure/status` shows; `on_end` is called when the mount is
     /// gone, however that comes.
     pub fn attach(
-        branch: Arc<Branch>,
+        branch: impl Into<Had>,
         clock: Arc<dyn Clock>,
         dir: &Path,
         options: &Options,
         status: Status,
         on_end: Box<dyn FnOnce() + Send>,
     ) -> Result<Mount, MountError> {
+        let had = branch.into();
+        let (branch, shared) = match &had {
+            Had::Whole(_) => (had.files(), None),
+            Had::Shared(shared) => (had.files(), Some(Arc::clone(shared))),
+        };
+        let ttl = if shared.is_some() {
+            TTL_SHARED
+        } else {
+            TTL_EXCLUSIVE
+        };
         let root = rustix::process::geteuid().is_root();
         // Root may do everything in a mount that is its own; everybody else is checked by the kernel.
         let kernel_checks = options.allow_other || !root;
         let served = Arc::new_cyclic(|myself| Served {
             myself: Weak::clone(myself),
             branch,
+            shared,
             clock,
             known: Known::default(),
             pools: Pools::default(),
@@ -83,7 +118,7 @@ impl Mount {
             settings: Settings {
                 kernel_checks,
                 xattrs: options.xattrs,
-                ttl: TTL_EXCLUSIVE,
+                ttl,
             },
             requests: Requests::default(),
             notifier: Mutex::new(None),

@@ -83,6 +83,20 @@ impl State {
                 let (id, _) = self.named(name.as_str()).expect("the record was permitted");
                 self.delete(id);
             }
+            Record::Joined {
+                session,
+                branch,
+                inos,
+            } => {
+                self.join(*branch, *session);
+                self.lend_inos(*session, *inos);
+            }
+            Record::Left { session, branch } => self.leave(*branch, *session),
+            Record::Act(act) => {
+                self.become_after(act.branch, after);
+                self.remember_act(act);
+            }
+            Record::Dropped { branch, .. } => self.become_after(*branch, after),
         }
     }
 
@@ -110,7 +124,7 @@ impl State {
                 continue;
             }
             self.put_root(one);
-            if self.grant(one.line).is_none() {
+            if self.grant(one.line).is_none() && self.sharing(one.line).is_none() {
                 self.open.remove(&one.line);
             }
         }

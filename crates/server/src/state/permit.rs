@@ -3,6 +3,7 @@
 //! The same rules hold for a request and for a record that is replayed. What only a live owner can tell (who is still
 //! there, which numbers were lent to whom) is asked in `session`, `lend` and `ship`.
 
+use super::sharing::Sharing;
 use super::{Grant, LineKind, State};
 use tenure_model::record::Source;
 use tenure_model::{Batch, BranchId, Record, Refusal, SessionId};
@@ -23,7 +24,7 @@ impl State {
             },
             Record::SessionClosed { session } => {
                 self.knows(*session)?;
-                if self.held_by(*session).is_empty() {
+                if self.held_by(*session).is_empty() && self.shared_by(*session).is_empty() {
                     Ok(())
                 } else {
                     Err(because("a session gives back what it holds before it ends"))
@@ -46,7 +47,57 @@ impl State {
                 Some((_, line)) if line.kind != LineKind::Branch => Ok(()),
                 Some(_) | None => Err(because(&format!("the drive has no checkpoint {name}"))),
             },
+            Record::Joined { session, branch, .. } => self.permits_joining(*session, *branch),
+            Record::Left { session, branch } => self.shares(*session, *branch).map(drop),
+            Record::Act(act) => match self.shares(act.id.session, act.branch)?.mark(act.id) {
+                None => Ok(()),
+                Some(_) => Err(Refusal::Stale),
+            },
+            Record::Dropped { branch, .. } => self.sharing(*branch).map(drop).ok_or(Refusal::Stale),
         }
+    }
+
+    /// Returns how a branch is shared that a session shares.
+    pub(crate) fn shares(&self, session: SessionId, branch: BranchId) -> Result<&Sharing, Refusal> {
+        let sharing = self.sharing(branch).filter(|sharing| sharing.has(session));
+        sharing.ok_or(Refusal::Stale)
+    }
+
+    fn permits_joining(&self, session: SessionId, branch: BranchId) -> Permitted {
+        self.knows(session)?;
+        self.is_branch(branch)?;
+        if let Some(grant) = self.grant(branch) {
+            return Err(self.held(branch, grant));
+        }
+        match self.shares(session, branch) {
+            Ok(_) => Err(because("the session shares the branch already")),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Refuses what nobody may do to a branch that is shared, with who shares it and what would help.
+    fn is_unshared(&self, branch: BranchId) -> Permitted {
+        let Some(sharing) = self.sharing(branch) else {
+            return Ok(());
+        };
+        let name = self
+            .line(branch)
+            .map_or_else(|| "it".to_owned(), |line| line.name);
+        let who = self.sharers(sharing);
+        // The sentence goes on with "holds it".
+        Err(Refusal::Held {
+            by: format!(
+                "{name} is shared (`tenure mount --shared` shares it too, `tenure unmount` of each mount frees it; a fork or a \
+                 checkpoint of it can be mounted now): {who}"
+            ),
+        })
+    }
+
+    /// Returns who shares a branch, in words.
+    pub(crate) fn sharers(&self, sharing: &Sharing) -> String {
+        let who = |session| self.session(session).map(|session| session.who);
+        let all: Vec<_> = sharing.sessions().filter_map(who).collect();
+        all.join(" and ")
     }
 
     /// Returns why a batch may not be applied: its session must hold the branch, and it must follow the last one.
@@ -66,6 +117,7 @@ impl State {
     fn permits_grant(&self, session: SessionId, branch: BranchId) -> Permitted {
         self.knows(session)?;
         self.is_branch(branch)?;
+        self.is_unshared(branch)?;
         match self.grant(branch) {
             None => Ok(()),
             Some(grant) => Err(self.held(branch, grant)),
@@ -74,6 +126,7 @@ impl State {
 
     fn permits_deletion(&self, branch: BranchId) -> Permitted {
         self.is_branch(branch)?;
+        self.is_unshared(branch)?;
         if let Some(grant) = self.grant(branch) {
             return Err(self.held(branch, grant));
         }

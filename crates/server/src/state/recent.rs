@@ -84,7 +84,7 @@ impl State {
         self.recent.entry(branch).or_default().add(number, digest);
     }
 
-    /// Writes into the rows which batches are remembered.
+    /// Writes into the rows which batches and acts are remembered.
     pub(crate) fn put_recent(&mut self) {
         let known = self.all::<Recent, _>(row::RECENTS, |key| BranchId(row::number_of(key)));
         for (branch, _) in known {
@@ -93,6 +93,7 @@ impl State {
         for (branch, recent) in self.recent.clone() {
             self.put(&row::recent_key(branch), &recent);
         }
+        self.put_shared();
     }
 
     /// Takes from the rows which batches are remembered.

@@ -4,6 +4,7 @@
 //! kind are adjacent and in order.
 
 use super::recent::Recent;
+use super::sharing::Sharing;
 use tenure_core::Totals;
 use tenure_model::codec::{Codec, Malformed, Reader, malformed, put_bytes, put_list, put_option, put_varint};
 use tenure_model::{Address, BranchId, Digest, Ino, InoRange, PackNumber, SessionId, Timestamp};
@@ -15,6 +16,7 @@ const GRANT: u8 = 3;
 const SESSION: u8 = 4;
 const PACK: u8 = 5;
 const RECENT: u8 = 6;
+const SHARING: u8 = 7;
 
 /// The version of all rows; a state of a later one is refused.
 const VERSION: u8 = 1;
@@ -54,13 +56,19 @@ pub(crate) fn recent_key(branch: BranchId) -> [u8; 9] {
     numbered(RECENT, branch.0)
 }
 
+/// Key of how a branch is shared.
+pub(crate) fn sharing_key(branch: BranchId) -> [u8; 9] {
+    numbered(SHARING, branch.0)
+}
+
 /// First keys of the kinds, and what is behind the last of them.
 pub(crate) const LINES: (&[u8], &[u8]) = (&[LINE], &[NAME]);
 pub(crate) const NAMES: (&[u8], &[u8]) = (&[NAME], &[GRANT]);
 pub(crate) const GRANTS: (&[u8], &[u8]) = (&[GRANT], &[SESSION]);
 pub(crate) const SESSIONS: (&[u8], &[u8]) = (&[SESSION], &[PACK]);
 pub(crate) const PACKS: (&[u8], &[u8]) = (&[PACK], &[RECENT]);
-pub(crate) const RECENTS: (&[u8], &[u8]) = (&[RECENT], &[RECENT + 1]);
+pub(crate) const RECENTS: (&[u8], &[u8]) = (&[RECENT], &[SHARING]);
+pub(crate) const SHARINGS: (&[u8], &[u8]) = (&[SHARING], &[SHARING + 1]);
 
 fn numbered(kind: u8, number: u64) -> [u8; 9] {
     let mut key = [kind; 9];
@@ -87,6 +95,7 @@ pub(crate) fn look_at(key: &[u8], value: &[u8]) -> Result<(), Malformed> {
         Some(&SESSION) if is_numbered => Session::parsed(value).map(drop),
         Some(&PACK) if is_numbered => Pack::parsed(value).map(drop),
         Some(&RECENT) if is_numbered => Recent::parsed(value).map(drop),
+        Some(&SHARING) if is_numbered => Sharing::parsed(value).map(drop),
         Some(_) | None => Err(malformed("row: it is of no kind")),
     }
 }

@@ -18,4 +18,5 @@ mod repeats;
 mod room;
 mod scenario;
 mod session;
+mod shared;
 mod trust;

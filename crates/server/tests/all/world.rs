@@ -160,6 +160,7 @@ impl Holder {
                 assert!(hosted, "only a session of this process shares pages");
                 branch
             }
+            Shared::Kept => panic!("it is asked for whole, or to be read"),
             Shared::Stored { root, inodes, bytes } => {
                 let tree = Tree::stored(root, &Memory::new());
                 Branch::stored(lent.hash_key, tree, Totals { inodes, bytes })

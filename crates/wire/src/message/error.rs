@@ -50,6 +50,7 @@ fn put_refusal(out: &mut Vec<u8>, refusal: &Refusal) {
             out.push(22);
             return at.write(out);
         }
+        Refusal::Unjoined => (23, None),
     };
     out.push(number);
     if let Some(text) = text {
@@ -85,6 +86,7 @@ fn refusal(number: u8, input: &mut Reader<'_>) -> Result<Refusal, Malformed> {
         22 => Refusal::NoChunk {
             at: Address::read(input)?,
         },
+        23 => Refusal::Unjoined,
         _ => return Err(malformed("refusal")),
     })
 }

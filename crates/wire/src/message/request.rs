@@ -1,7 +1,9 @@
 //! What can be asked: the calls of [`Owner`](crate::Owner), and one that goes to the process that hosts it.
 
 use super::fields::{branch, branch_name, checkpoint_name, many, put_flag, put_text, session};
+use super::shared::Ask;
 use crate::owner::{Access, Chunk, Who};
+use crate::shared::Sharer;
 use tenure_model::codec::{Codec, Malformed, Reader, malformed, put_bytes, put_varint};
 use tenure_model::record::Source;
 use tenure_model::{Address, Batch, BranchId, BranchName, CheckpointName, Digest, SessionId};
@@ -91,6 +93,8 @@ pub enum Request<'a> {
         /// What the verb needs, as that process reads it.
         arguments: &'a [u8],
     },
+    /// What a session asks that shares a branch.
+    Shared(Sharer, Ask<'a>),
 }
 
 macro_rules! kinds {
@@ -148,6 +152,22 @@ kinds! {
     Check = 18,
     /// To the process itself.
     Control = 19,
+    /// `Owner::act`.
+    Act = 20,
+    /// `Owner::look`.
+    Look = 21,
+    /// `Owner::hold`.
+    Hold = 22,
+    /// `Owner::let_go`.
+    LetGo = 23,
+    /// `Owner::sync`.
+    Sync = 24,
+    /// `Owner::lock`.
+    Lock = 25,
+    /// `Owner::hear`.
+    Hear = 26,
+    /// `Owner::rejoin`.
+    Rejoin = 27,
 }
 
 impl Kind {
@@ -184,6 +204,7 @@ impl<'a> Request<'a> {
             Request::Fold => Kind::Fold,
             Request::Check { .. } => Kind::Check,
             Request::Control { .. } => Kind::Control,
+            Request::Shared(_, ask) => ask.kind(),
         }
     }
 
@@ -214,6 +235,7 @@ impl<'a> Request<'a> {
                 out.push(match access {
                     Access::Exclusive => 0,
                     Access::Read => 1,
+                    Access::Shared => 2,
                 });
             }
             Request::GiveBack { session, branch } => {
@@ -247,6 +269,10 @@ impl<'a> Request<'a> {
             Request::Control { verb, arguments } => {
                 put_text(out, verb);
                 put_bytes(out, arguments);
+            }
+            Request::Shared(who, ask) => {
+                who.write(out);
+                ask.write(out);
             }
         }
     }
@@ -293,6 +319,14 @@ impl<'a> Request<'a> {
                 verb: input.text()?,
                 arguments: input.bytes()?,
             },
+            kind @ (Kind::Act
+            | Kind::Look
+            | Kind::Hold
+            | Kind::LetGo
+            | Kind::Sync
+            | Kind::Lock
+            | Kind::Hear
+            | Kind::Rejoin) => Request::Shared(Sharer::read(input)?, Ask::read(kind, input)?),
         })
     }
 }
@@ -301,6 +335,7 @@ fn access(input: &mut Reader<'_>) -> Result<Access, Malformed> {
     match input.byte()? {
         0 => Ok(Access::Exclusive),
         1 => Ok(Access::Read),
+        2 => Ok(Access::Shared),
         _ => Err(malformed("access")),
     }
 }

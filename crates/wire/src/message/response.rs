@@ -4,12 +4,14 @@ use super::fields::{
     branch, branch_option, inos, many, optional_text, put_branch_option, put_inos, put_optional_text,
     put_text, put_texts, session, texts,
 };
+use super::shared::{locked, put_locked, put_tickets, tickets};
 use crate::owner::{BranchInfo, Created, Lent, Opened, Placed, Room, Shared, Shipped, Status};
+use crate::shared::{Ordered, Seen};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use tenure_model::codec::{Codec, Malformed, Reader, malformed, put_list, put_varint};
-use tenure_model::{Address, Epoch, Timestamp};
+use tenure_model::{Address, Epoch, Locked, Timestamp};
 
 /// What a call returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +40,14 @@ pub enum Response<'a> {
     Status(Status),
     /// What is wrong, in sentences.
     Findings(Vec<String>),
+    /// An act that has its place.
+    Ordered(Ordered),
+    /// What a look has found; bytes of a file are `Bytes`.
+    Seen(Seen),
+    /// What came of a question about locks.
+    Locked(Locked),
+    /// Tickets that have become locks.
+    Tickets(Vec<u64>),
 }
 
 impl<'a> Response<'a> {
@@ -57,10 +67,7 @@ impl<'a> Response<'a> {
                 out.push(2);
                 opened.write(out);
             }
-            Response::Lent(lent) => {
-                out.push(3);
-                put_lent(out, lent);
-            }
+            Response::Lent(lent) => put_lent(out, lent),
             Response::Inos(inos) => {
                 out.push(4);
                 put_inos(out, *inos);
@@ -95,6 +102,22 @@ impl<'a> Response<'a> {
                 out.push(12);
                 put_texts(out, findings);
             }
+            Response::Ordered(ordered) => {
+                out.push(13);
+                ordered.write(out);
+            }
+            Response::Seen(seen) => {
+                out.push(14);
+                seen.write(out);
+            }
+            Response::Locked(locked) => {
+                out.push(15);
+                put_locked(out, locked);
+            }
+            Response::Tickets(tickets) => {
+                out.push(16);
+                put_tickets(out, tickets);
+            }
         }
     }
 
@@ -102,7 +125,7 @@ impl<'a> Response<'a> {
         Ok(match kind {
             1 => Response::Done,
             2 => Response::Opened(Opened::read(input)?),
-            3 => Response::Lent(lent(input)?),
+            3 => Response::Lent(lent(input, stored)?),
             4 => Response::Inos(inos(input)?),
             5 => Response::Placed(input.list()?),
             6 => Response::Shipped(Shipped {
@@ -119,6 +142,11 @@ impl<'a> Response<'a> {
             10 => Response::Branches(input.list()?),
             11 => Response::Status(Status::read(input)?),
             12 => Response::Findings(texts(input)?),
+            13 => Response::Ordered(Ordered::read(input)?),
+            14 => Response::Seen(Seen::read(input)?),
+            15 => Response::Locked(locked(input)?),
+            16 => Response::Tickets(tickets(input)?),
+            17 => Response::Lent(lent(input, |_| Ok(Shared::Kept))?),
             _ => return Err(malformed("response")),
         })
     }
@@ -143,28 +171,38 @@ impl Codec for Opened {
 }
 
 fn put_lent(out: &mut Vec<u8>, lent: &Lent<Infallible>) {
+    out.push(match &lent.state {
+        Shared::Stored { .. } => 3,
+        Shared::Kept => 17,
+        Shared::Here(never) => match *never {},
+    });
     put_branch_option(out, lent.branch);
     out.extend_from_slice(&lent.hash_key);
     put_inos(out, lent.inos);
-    let (root, inodes, bytes) = match &lent.state {
-        Shared::Stored { root, inodes, bytes } => (root, inodes, bytes),
-        Shared::Here(never) => match *never {},
-    };
-    root.write(out);
-    put_varint(out, *inodes);
-    put_varint(out, *bytes);
+    if let Shared::Stored { root, inodes, bytes } = &lent.state {
+        root.write(out);
+        put_varint(out, *inodes);
+        put_varint(out, *bytes);
+    }
 }
 
-fn lent(input: &mut Reader<'_>) -> Result<Lent<Infallible>, Malformed> {
+fn lent(
+    input: &mut Reader<'_>,
+    state: impl Fn(&mut Reader<'_>) -> Result<Shared<Infallible>, Malformed>,
+) -> Result<Lent<Infallible>, Malformed> {
     Ok(Lent {
         branch: branch_option(input)?,
         hash_key: input.take(16)?.try_into().expect("16 bytes were taken"),
         inos: inos(input)?,
-        state: Shared::Stored {
-            root: Address::read(input)?,
-            inodes: input.varint()?,
-            bytes: input.varint()?,
-        },
+        state: state(input)?,
+    })
+}
+
+fn stored(input: &mut Reader<'_>) -> Result<Shared<Infallible>, Malformed> {
+    Ok(Shared::Stored {
+        root: Address::read(input)?,
+        inodes: input.varint()?,
+        bytes: input.varint()?,
     })
 }
 

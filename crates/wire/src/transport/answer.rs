@@ -7,8 +7,9 @@ use super::guest::Guest;
 use super::service::Host;
 use super::visit::Visit;
 use super::window::Slot;
-use crate::message::{Answer, Call, Kind, Request, Response};
+use crate::message::{Answer, Ask, Call, Kind, Request, Response};
 use crate::owner::{Error, Lent, Owner, Shared, Who};
+use crate::shared::{Seen, Sharer};
 use crate::transport::outbox::Outgoing;
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -98,7 +99,15 @@ impl Unanswered {
             | Kind::Status
             | Kind::Fold
             | Kind::Check
-            | Kind::Control => Duration::ZERO,
+            | Kind::Control
+            | Kind::Act
+            | Kind::Look
+            | Kind::Hold
+            | Kind::LetGo
+            | Kind::Sync
+            | Kind::Lock
+            | Kind::Hear
+            | Kind::Rejoin => Duration::ZERO,
         };
         if let Ok(frame) = framed {
             self.visit.outbox.push(frame, patience);
@@ -173,6 +182,7 @@ fn answer_about<B>(
     let visit = unanswered.visit.clone();
     let outcome = match request {
         Request::Ship(batch) => return ship(owner, batch, unanswered),
+        Request::Shared(who, ask) => return answer_sharer(owner, who, ask, unanswered),
         Request::Open(who) => {
             let opened = owner.open(&spoken.known(who));
             opened.map(|opened| {
@@ -215,6 +225,31 @@ fn answer_about<B>(
     unanswered.tell(outcome);
 }
 
+fn answer_sharer<B>(owner: &dyn Owner<B>, who: Sharer, ask: Ask<'_>, unanswered: Unanswered) {
+    let outcome = match ask {
+        Ask::Hear => {
+            let told = move |told: Result<_, Error>| unanswered.tell(told.map(Response::Tickets));
+            return owner.hear(who, Box::new(told));
+        }
+        Ask::Act { number, deed, hold } => owner.act(who, number, &deed, hold).map(Response::Ordered),
+        Ask::Look(look) => owner.look(who, &look).map(|seen| match seen {
+            Seen::Bytes(bytes) => Response::Bytes(bytes.into()),
+            seen @ (Seen::Inode(..) | Seen::Entries(_) | Seen::Offset(_) | Seen::Totals { .. }) => {
+                Response::Seen(seen)
+            }
+        }),
+        Ask::Hold(ino) => {
+            let held = owner.hold(who, ino);
+            held.map(|attr| Response::Seen(Seen::Inode(ino, attr)))
+        }
+        Ask::LetGo(inos) => owner.let_go(who, &inos).map(|()| Response::Done),
+        Ask::Sync => owner.sync(who).map(|()| Response::Done),
+        Ask::Lock(ask) => owner.lock(who, &ask).map(Response::Locked),
+        Ask::Rejoin(brought) => owner.rejoin(who, &brought).map(|()| Response::Done),
+    };
+    unanswered.tell(outcome);
+}
+
 fn ship<B>(owner: &dyn Owner<B>, batch: Batch, unanswered: Unanswered) {
     owner.ship(
         batch,
@@ -246,15 +281,18 @@ fn crossing<B>(lent: Lent<B>) -> Result<Lent<Infallible>, Error> {
         inos,
         state,
     } = lent;
-    match state {
-        Shared::Stored { root, inodes, bytes } => Ok(Lent {
-            branch,
-            hash_key,
-            inos,
-            state: Shared::Stored { root, inodes, bytes },
-        }),
+    let state = match state {
+        Shared::Stored { root, inodes, bytes } => Shared::Stored { root, inodes, bytes },
+        Shared::Kept => Shared::Kept,
         Shared::Here(_) => {
-            Err(Failure::Unknown("the owner lent a branch in its memory to another process".into()).into())
+            let why = "the owner lent a branch in its memory to another process";
+            return Err(Failure::Unknown(why.into()).into());
         }
-    }
+    };
+    Ok(Lent {
+        branch,
+        hash_key,
+        inos,
+        state,
+    })
 }

@@ -6,12 +6,14 @@
 
 use super::lane::{Again, Lane, Lost, Purpose, REPEATS_MAX, Reply};
 use super::patience::{Dial, Patience};
-use crate::message::{Answer, Hello, Request, Response, SESSIONS_MAX};
+use crate::message::{Answer, Ask, Hello, Request, Response, SESSIONS_MAX};
 use crate::owner::{
-    Access, BranchInfo, Chunk, Created, Done, Error, Lent, Opened, Owner, Placed, Room, Shared, Shipped,
-    Status, Who, identity,
+    Access, BranchInfo, Chunk, Created, Done, Error, Hold, Lent, Opened, Owner, Placed, Room, Shared,
+    Shipped, Status, Who, identity,
 };
+use crate::shared::{Brought, Deed, LockAsk, Look, Ordered, Seen, Sharer};
 use parking_lot::Mutex;
+use std::borrow::Cow;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, OnceLock};
@@ -19,8 +21,8 @@ use std::time::Duration;
 use tenure_model::codec::{Malformed, malformed};
 use tenure_model::record::Source;
 use tenure_model::{
-    Address, Batch, BranchId, BranchName, CheckpointName, Digest, DriveName, Failure, InoRange, Refusal,
-    SessionId,
+    Address, Attr, Batch, BranchId, BranchName, CheckpointName, Digest, DriveName, Failure, Ino, InoRange,
+    Locked, Refusal, SessionId,
 };
 
 /// How long is waited for what is only told to a person, such as free space: who asks may be a thread that serves others.
@@ -250,6 +252,17 @@ take! {
     status: Response::Status(status) => status, Status;
     findings: Response::Findings(findings) => findings, Vec<String>;
     placed: Response::Placed(places) => places, Vec<Placed>;
+    ordered: Response::Ordered(ordered) => ordered, Ordered;
+    held: Response::Seen(Seen::Inode(_, attr)) => attr, Attr;
+    locked: Response::Locked(locked) => locked, Locked;
+    tickets: Response::Tickets(tickets) => tickets, Vec<u64>;
+}
+
+fn seen(response: Response<'_>) -> Option<Seen> {
+    if let Response::Seen(seen) = response {
+        return Some(seen);
+    }
+    bytes(response).map(Seen::Bytes)
 }
 
 fn lent<B>(response: Response<'_>) -> Option<Lent<B>> {
@@ -264,6 +277,7 @@ fn lent<B>(response: Response<'_>) -> Option<Lent<B>> {
     };
     let state = match state {
         Shared::Stored { root, inodes, bytes } => Shared::Stored { root, inodes, bytes },
+        Shared::Kept => Shared::Kept,
         Shared::Here(never) => match never {},
     };
     Some(Lent {
@@ -349,6 +363,68 @@ impl<B> Owner<B> for Connection {
         });
         self.order
             .ask(Request::Ship(batch), Again::Lane, self.patience.reply_max, then);
+    }
+
+    fn act(&self, who: Sharer, number: u64, deed: &Deed, hold: Hold) -> Result<Ordered, Error> {
+        let deed = Cow::Borrowed(deed);
+        self.call(
+            &self.order,
+            Request::Shared(who, Ask::Act { number, deed, hold }),
+            ordered,
+        )
+    }
+
+    fn look(&self, who: Sharer, look: &Look) -> Result<Seen, Error> {
+        let lane = match look {
+            Look::Read { .. } => &self.load,
+            Look::Attr(_)
+            | Look::Lookup { .. }
+            | Look::List { .. }
+            | Look::Target(_)
+            | Look::Xattr { .. }
+            | Look::Xattrs(_)
+            | Look::NextData(..)
+            | Look::NextHole(..)
+            | Look::Totals => &self.order,
+        };
+        self.call(lane, Request::Shared(who, Ask::Look(Cow::Borrowed(look))), seen)
+    }
+
+    fn hold(&self, who: Sharer, ino: Ino) -> Result<Attr, Error> {
+        self.call(&self.order, Request::Shared(who, Ask::Hold(ino)), held)
+    }
+
+    fn let_go(&self, who: Sharer, inos: &[Ino]) -> Result<(), Error> {
+        self.call(&self.order, Request::Shared(who, Ask::LetGo(inos.into())), done)
+    }
+
+    fn sync(&self, who: Sharer) -> Result<(), Error> {
+        self.call(&self.order, Request::Shared(who, Ask::Sync), done)
+    }
+
+    fn lock(&self, who: Sharer, ask: &LockAsk) -> Result<Locked, Error> {
+        self.call(&self.order, Request::Shared(who, Ask::Lock(*ask)), locked)
+    }
+
+    fn hear(&self, who: Sharer, told: Done<Vec<u64>>) {
+        let then = Box::new(move |outcome: Result<Reply, Lost>| {
+            told(
+                outcome
+                    .map_err(Error::from)
+                    .and_then(|reply| taken(&reply, tickets)),
+            );
+        });
+        self.order.ask(
+            Request::Shared(who, Ask::Hear),
+            Again::Caller,
+            self.patience.reply_max,
+            then,
+        );
+    }
+
+    fn rejoin(&self, who: Sharer, brought: &Brought) -> Result<(), Error> {
+        let ask = Ask::Rejoin(Cow::Borrowed(brought));
+        self.call(&self.order, Request::Shared(who, ask), done)
     }
 
     fn page(&self, at: Address) -> Result<Vec<u8>, Error> {

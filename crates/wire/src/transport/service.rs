@@ -32,6 +32,10 @@ const SHIPPERS_MAX: usize = 32;
 const LOADERS_MAX: usize = 16;
 /// Threads that take chunks: they hash and copy, so more than the processors of a small machine help nobody.
 const PLACERS_MAX: usize = 4;
+/// Threads that do what sessions ask that share a branch: what is long waits for the disk, and many wait together.
+const ACTORS_MAX: usize = 32;
+/// Threads that answer what such sessions ask: out of memory most of the time.
+const LOOKERS_MAX: usize = 16;
 /// Threads for what is rare and short.
 const RARE_MAX: usize = 8;
 /// Threads for words to this process: an unmount waits until everything is durable, and a status must not wait for it.
@@ -175,6 +179,8 @@ pub(super) struct Pools {
     pub(super) ship: Arc<Pool>,
     pub(super) load: Arc<Pool>,
     pub(super) place: Arc<Pool>,
+    pub(super) act: Arc<Pool>,
+    pub(super) look: Arc<Pool>,
     pub(super) rare: Arc<Pool>,
     pub(super) control: Arc<Pool>,
     pub(super) long: Arc<Pool>,
@@ -186,6 +192,8 @@ impl Pools {
             ship: Pool::new("tenure-ship", SHIPPERS_MAX),
             load: Pool::new("tenure-load", LOADERS_MAX),
             place: Pool::new("tenure-place", PLACERS_MAX),
+            act: Pool::new("tenure-act", ACTORS_MAX),
+            look: Pool::new("tenure-look", LOOKERS_MAX),
             rare: Pool::new("tenure-rare", RARE_MAX),
             control: Pool::new("tenure-control", CONTROLLERS_MAX),
             long: Pool::new("tenure-long", LONG_MAX),
@@ -197,11 +205,13 @@ impl Pools {
             ship,
             load,
             place,
+            act,
+            look,
             rare,
             control,
             long,
         } = self;
-        [ship, load, place, rare, control, long]
+        [ship, load, place, act, look, rare, control, long]
             .into_iter()
             .for_each(|pool| pool.stop());
     }

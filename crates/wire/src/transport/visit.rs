@@ -271,6 +271,8 @@ impl Visit {
             Kind::Ship => self.queue_ship(job),
             Kind::Page | Kind::Read => pools.load.take(job),
             Kind::Place => pools.place.take(job),
+            Kind::Act | Kind::Sync | Kind::Rejoin => pools.act.take(job),
+            Kind::Look | Kind::Hold | Kind::LetGo | Kind::Lock | Kind::Hear => pools.look.take(job),
             Kind::Open
             | Kind::Close
             | Kind::Renew

@@ -2,15 +2,19 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use std::borrow::Cow;
 use std::convert::Infallible;
+use tenure_model::attr::Xattrs;
 use tenure_model::record::Source;
 use tenure_model::{
-    Address, Batch, BranchId, BranchName, CheckpointName, ChunkPlace, Digest, DriveName, Epoch, Failure, Ino,
-    InoRange, PackNumber, Refusal, SessionId, Timestamp, limits,
+    ActId, Address, Attr, Batch, BranchId, BranchName, CheckpointName, ChunkPlace, Digest, DriveName, Epoch,
+    Failure, Ino, InoRange, Kind, Lock, LockFamily, LockKind, LockOwner, LockRange, Locked, Name, Op,
+    PackNumber, Refusal, SessionId, Timestamp, limits,
 };
-use tenure_wire::message::{Hello, Request, Response, Welcome};
+use tenure_wire::message::{Ask, Hello, Request, Response, Welcome};
+use tenure_wire::shared::{Brought, Deed, Entry, Kept, LockAsk, Look, Ordered, Place, Seen, Sharer, WriteAt};
 use tenure_wire::{
-    Access, BranchInfo, Chunk, Created, Error, Lent, Opened, Room, Shared, Shipped, Status, Who,
+    Access, BranchInfo, Chunk, Created, Error, Hold, Lent, Opened, Room, Shared, Shipped, Status, Who,
 };
 
 pub(crate) fn who() -> Who {
@@ -79,8 +83,243 @@ pub(crate) fn hello() -> Hello {
     }
 }
 
+fn sharer() -> Sharer {
+    Sharer {
+        session: SessionId(300),
+        branch: BranchId(7),
+    }
+}
+
+fn lock() -> Lock {
+    Lock {
+        ino: Ino(20),
+        family: LockFamily::Flock,
+        owner: LockOwner {
+            session: SessionId(300),
+            number: 1 << 40,
+        },
+        range: LockRange {
+            first: 5,
+            last: u64::MAX,
+        },
+        kind: LockKind::Exclusive,
+        pid: 4711,
+    }
+}
+
+fn write() -> Deed {
+    Deed::Write {
+        ino: Ino(20),
+        at: WriteAt::End,
+        bytes: Box::from(*b"bytes"),
+        time: NOON,
+    }
+}
+
+fn act(number: u64) -> ActId {
+    ActId {
+        session: SessionId(300),
+        number,
+    }
+}
+
+const NOON: Timestamp = Timestamp {
+    secs: 1_790_000_000,
+    nanos: 5,
+};
+
+/// One look of each kind.
+fn looks() -> Vec<(&'static str, Look)> {
+    let (ino, name) = (Ino(20), Name::parse(b"name").expect("it is a name"));
+    vec![
+        ("look at attributes", Look::Attr(ino)),
+        ("look a name up", Look::Lookup { parent: ino, name }),
+        (
+            "look at a listing",
+            Look::List {
+                parent: ino,
+                after: 1 << 50,
+                len: 4096,
+            },
+        ),
+        ("look at a target", Look::Target(ino)),
+        (
+            "look at an attribute",
+            Look::Xattr {
+                ino,
+                name: Box::from(*b"user.k"),
+            },
+        ),
+        ("look at attributes' names", Look::Xattrs(ino)),
+        (
+            "look at bytes",
+            Look::Read {
+                ino,
+                offset: 1 << 40,
+                len: 70_000,
+            },
+        ),
+        ("look for data", Look::NextData(ino, 300)),
+        ("look for a hole", Look::NextHole(ino, 300)),
+        ("look at the whole", Look::Totals),
+    ]
+}
+
+/// What sessions ask that share a branch.
+fn asks() -> Vec<(&'static str, Ask<'static>)> {
+    let kept = |number, place| Kept {
+        number,
+        place,
+        deed: write(),
+    };
+    let behind = Some(act(299));
+    let give_back = LockAsk::GiveBack {
+        ino: Ino(20),
+        family: LockFamily::Posix,
+        owner: lock().owner,
+        range: lock().range,
+    };
+    let mut asks = vec![
+        (
+            "act",
+            Ask::Act {
+                number: 300,
+                deed: Cow::Owned(Deed::Op(Op::Drop { ino: Ino(20) })),
+                hold: Hold::Open,
+            },
+        ),
+        (
+            "act of bytes",
+            Ask::Act {
+                number: 301,
+                deed: Cow::Owned(write()),
+                hold: Hold::No,
+            },
+        ),
+        (
+            "act of bytes at their place",
+            Ask::Act {
+                number: 302,
+                deed: Cow::Owned(Deed::Write {
+                    ino: Ino(20),
+                    at: WriteAt::Offset(300),
+                    bytes: Box::from(*b"bytes"),
+                    time: NOON,
+                }),
+                hold: Hold::No,
+            },
+        ),
+        ("hold", Ask::Hold(Ino(20))),
+        ("let go", Ask::LetGo(vec![Ino(20), Ino(300)].into())),
+        ("sync", Ask::Sync),
+        (
+            "lock",
+            Ask::Lock(LockAsk::Take {
+                lock: lock(),
+                ticket: Some(5),
+            }),
+        ),
+        ("lock: test", Ask::Lock(LockAsk::Test(lock()))),
+        ("lock: give back", Ask::Lock(give_back)),
+        ("lock: forget", Ask::Lock(LockAsk::Forget { ticket: 5 })),
+        ("hear", Ask::Hear),
+        (
+            "rejoin",
+            Ask::Rejoin(Cow::Owned(Brought {
+                open: vec![Ino(20)],
+                locks: vec![lock()],
+                acts: vec![
+                    kept(300, Some(Place { behind })),
+                    kept(301, Some(Place { behind: None })),
+                    kept(302, None),
+                ],
+            })),
+        ),
+    ];
+    let looks = looks().into_iter();
+    asks.extend(looks.map(|(name, look)| (name, Ask::Look(Cow::Owned(look)))));
+    asks
+}
+
+/// What is answered to sessions that share a branch.
+fn shared_responses() -> Vec<(&'static str, Response<'static>)> {
+    let attr = Attr {
+        kind: Kind::File,
+        mode: 0o644,
+        nlink: 1,
+        uid: 1000,
+        gid: 100,
+        rdev: 0,
+        size: 300,
+        allocated: 300,
+        parent: Ino::ROOT,
+        xattrs: Xattrs::default(),
+        atime: NOON,
+        mtime: NOON,
+        ctime: NOON,
+        btime: NOON,
+    };
+    let entry = Entry {
+        cookie: 1 << 50,
+        ino: Ino(20),
+        kind: Kind::Directory,
+        name: Box::from(*b"name"),
+    };
+    vec![
+        (
+            "ordered",
+            Response::Ordered(Ordered {
+                behind: Some(act(299)),
+                inode: Some((Ino(20), attr)),
+            }),
+        ),
+        (
+            "ordered as the first",
+            Response::Ordered(Ordered {
+                behind: None,
+                inode: None,
+            }),
+        ),
+        ("seen: an inode", Response::Seen(Seen::Inode(Ino(20), attr))),
+        ("seen: entries", Response::Seen(Seen::Entries(vec![entry]))),
+        ("seen: bytes", Response::Seen(Seen::Bytes(b"bytes".to_vec()))),
+        ("seen: an offset", Response::Seen(Seen::Offset(300))),
+        (
+            "seen: the whole",
+            Response::Seen(Seen::Totals {
+                inodes: 12,
+                bytes: 3456,
+            }),
+        ),
+        ("locked", Response::Locked(Locked::Taken)),
+        ("locked: in the way", Response::Locked(Locked::Blocked(lock()))),
+        ("locked: queued", Response::Locked(Locked::Queued)),
+        ("locked: deadlock", Response::Locked(Locked::Deadlock)),
+        ("tickets", Response::Tickets(vec![5, 300])),
+        (
+            "lent, to be shared",
+            Response::Lent(Lent {
+                branch: Some(BranchId(7)),
+                hash_key: [7; 16],
+                inos: InoRange {
+                    next: Ino(16),
+                    end: Ino(1 << 20 | 16),
+                },
+                state: Shared::Kept,
+            }),
+        ),
+    ]
+}
+
 /// One request of each kind.
 pub(crate) fn requests() -> Vec<(&'static str, Request<'static>)> {
+    let mut requests = usual_requests();
+    let asks = asks().into_iter();
+    requests.extend(asks.map(|(name, ask)| (name, Request::Shared(sharer(), ask))));
+    requests
+}
+
+fn usual_requests() -> Vec<(&'static str, Request<'static>)> {
     let session = SessionId(300);
     vec![
         ("open", Request::Open(who())),
@@ -100,6 +339,14 @@ pub(crate) fn requests() -> Vec<(&'static str, Request<'static>)> {
                 session,
                 name: "v1",
                 access: Access::Read,
+            },
+        ),
+        (
+            "lend shared",
+            Request::Lend {
+                session,
+                name: "main",
+                access: Access::Shared,
             },
         ),
         ("lend inos", Request::LendInos(session)),
@@ -184,7 +431,7 @@ pub(crate) fn lent() -> Lent<Infallible> {
 
 /// One response of each kind.
 pub(crate) fn responses() -> Vec<(&'static str, Response<'static>)> {
-    vec![
+    let mut responses = vec![
         ("done", Response::Done),
         ("opened", Response::Opened(opened())),
         ("lent", Response::Lent(lent())),
@@ -214,7 +461,9 @@ pub(crate) fn responses() -> Vec<(&'static str, Response<'static>)> {
         ("branches", Response::Branches(vec![branch_info()])),
         ("status", Response::Status(status())),
         ("findings", Response::Findings(vec!["pack 5 is short".into()])),
-    ]
+    ];
+    responses.extend(shared_responses());
+    responses
 }
 
 pub(crate) fn opened() -> Opened {
@@ -287,6 +536,7 @@ pub(crate) fn errors() -> Vec<(&'static str, Error)> {
         ("fenced", Failure::Fenced(text()).into()),
         ("waits", Failure::Waits(text()).into()),
         ("no chunk", Refusal::NoChunk { at: address(9) }.into()),
+        ("unjoined", Refusal::Unjoined.into()),
     ]
 }
 

@@ -86,7 +86,8 @@ pub(crate) fn outcome(request: &Request<'_>) -> Result<Response<'static>, Error>
         | Request::Branches
         | Request::Status
         | Request::Fold
-        | Request::Check { .. } => return Err(Refusal::NotSupported.into()),
+        | Request::Check { .. }
+        | Request::Shared(..) => return Err(Refusal::NotSupported.into()),
     })
 }
 

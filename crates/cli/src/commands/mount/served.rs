@@ -20,10 +20,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel, sync_channel};
 use std::time::Duration;
-use tenure_client::{Branch, Witness};
+use tenure_client::{Branch, Files, SharedBranch, Witness};
 use tenure_model::{Clock, Failure, Refusal};
 use tenure_mount::kernel::{MountError, Unmount};
-use tenure_mount::{Mount, Status as WriteStatus};
+use tenure_mount::{Had, Mount, Status as WriteStatus};
 use tenure_wire::{Access, Opened, Owner};
 
 type AnyOwner = Arc<dyn Owner<tenure_core::Branch>>;
@@ -127,28 +127,44 @@ fn mount_and_wait(
     let name = args.what.at.as_deref().unwrap_or(MAIN);
     let line = reach::line(&owner, &args.place, &args.what.drive, name)?;
     let read_only = args.read_only || line.branch.is_none();
-    let access = if read_only {
-        Access::Read
-    } else {
-        Access::Exclusive
-    };
     let options = tenure_client::Options {
         lag_max: args.lag_max(),
         ..Default::default()
     };
     let note = Arc::new(Note::default());
-    let branch = Arc::new(Branch::hold(
-        Arc::clone(&owner),
-        (Arc::clone(&clock), Arc::clone(&note) as Arc<dyn Witness>),
-        opened.clone(),
-        (name, access),
-        options,
-    )?);
-    if !read_only {
-        opened.notices.extend(note.begin(&branch)?);
-    }
+    let branch = if args.shared {
+        if line.branch.is_none() {
+            return Err(Refusal::ReadOnly.into());
+        }
+        let shared = SharedBranch::join(
+            Arc::clone(&owner),
+            Arc::clone(&clock),
+            opened.clone(),
+            name,
+            options,
+        )?;
+        Had::Shared(Arc::new(shared))
+    } else {
+        let access = if read_only {
+            Access::Read
+        } else {
+            Access::Exclusive
+        };
+        let branch = Arc::new(Branch::hold(
+            Arc::clone(&owner),
+            (Arc::clone(&clock), Arc::clone(&note) as Arc<dyn Witness>),
+            opened.clone(),
+            (name, access),
+            options,
+        )?);
+        if !read_only {
+            opened.notices.extend(note.begin(&branch)?);
+        }
+        Had::Whole(branch)
+    };
+    let files = branch.files();
     let (end, ended) = channel();
-    let mount = attach(args, dir, read_only, &opened, &owner, &branch, clock, end.clone())?;
+    let mount = attach(args, dir, read_only, &opened, &owner, branch, clock, end.clone())?;
     if let Err(error) = note.publish() {
         let what = format!("should this process be killed, nobody will say how much was lost: {error:#}");
         opened.notices.push(what);
@@ -161,7 +177,7 @@ fn mount_and_wait(
         notices: opened.notices.into_iter().chain(news).collect(),
     })?;
     let reason = ended.recv().expect("the mount holds a sender");
-    finish(mount, &branch, &reason)
+    finish(mount, &*files, &reason)
 }
 
 #[expect(clippy::too_many_arguments, reason = "each is a part of one mount, used once")]
@@ -171,7 +187,7 @@ fn attach(
     read_only: bool,
     opened: &Opened,
     owner: &AnyOwner,
-    branch: &Arc<Branch>,
+    branch: Had,
     clock: Arc<dyn Clock>,
     end: Sender<End>,
 ) -> Result<Mount> {
@@ -192,6 +208,7 @@ fn attach(
         dir: dir.to_owned(),
         read_only,
         lag_max_ms: args.lag,
+        shared: args.shared,
         server: args.place.server.named(),
         opened: opened.clone(),
     };
@@ -199,20 +216,13 @@ fn attach(
         owner: Arc::clone(owner),
         is_asked: Arc::default(),
     };
-    let status = about.writer(asked, Arc::clone(branch));
+    let status = about.writer(asked, branch.files());
     let on_end = Box::new(move || drop(end.send(End::Gone)));
-    Ok(Mount::attach(
-        Arc::clone(branch),
-        clock,
-        dir,
-        &mount_options,
-        status,
-        on_end,
-    )?)
+    Ok(Mount::attach(branch, clock, dir, &mount_options, status, on_end)?)
 }
 
 /// Ends a mount: what is not durable yet becomes so first.
-fn finish(mount: Mount, branch: &Branch, reason: &End) -> Result<()> {
+fn finish(mount: Mount, branch: &dyn Files, reason: &End) -> Result<()> {
     if matches!(reason, End::Asked) {
         // Open files keep a mount busy; they lose it with this process in any case.
         mount.unmount(Unmount::Detach)?;
@@ -250,7 +260,7 @@ fn lost(error: &tenure_wire::Error) -> String {
 }
 
 /// Says why what is not durable waits, where this mount knows it before the owner does.
-fn waits(branch: &Branch) -> Option<String> {
+fn waits(branch: &dyn Files) -> Option<String> {
     let trouble = branch.trouble()?;
     Some(format!("what is not durable waits: {trouble}"))
 }
@@ -288,23 +298,24 @@ struct About {
     branch: String,
     dir: PathBuf,
     read_only: bool,
+    shared: bool,
     lag_max_ms: u64,
     server: Option<String>,
     opened: Opened,
 }
 
 impl About {
-    fn writer(self, owner: AskedOwner, branch: Arc<Branch>) -> WriteStatus {
+    fn writer(self, owner: AskedOwner, branch: Arc<dyn Files>) -> WriteStatus {
         Box::new(move |requests| {
-            let status = self.status(&owner, &branch, requests);
+            let status = self.status(&owner, &*branch, requests);
             let mut text = serde_json::to_vec_pretty(&status).expect("a status has only text for keys");
             text.push(b'\n');
             text
         })
     }
 
-    fn status(&self, owner: &AskedOwner, branch: &Branch, requests: BTreeMap<String, u64>) -> Status {
-        let (unsynced, totals) = (branch.unsynced(), branch.totals());
+    fn status(&self, owner: &AskedOwner, branch: &dyn Files, requests: BTreeMap<String, u64>) -> Status {
+        let (unsynced, totals) = (branch.unsynced(), branch.totals().unwrap_or_default());
         let of_owner = owner.status();
         let lost = branch
             .broken()
@@ -332,6 +343,9 @@ impl About {
             delegation: match (self.read_only, &lost) {
                 (true, _) => "nothing: it is only read",
                 (false, Some(_)) => "nothing any more",
+                (false, None) if self.shared => {
+                    "nothing: the branch is shared, and its owner asked for everything"
+                }
                 (false, None) => "the branch whole",
             }
             .to_owned(),

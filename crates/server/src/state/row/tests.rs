@@ -1,8 +1,10 @@
 //! The bytes of every row, as they were written first. A file under `tests/golden/` is added and never changed.
 
+use super::super::sharing::Mark;
 use super::*;
 use std::fmt::Debug;
 use std::path::PathBuf;
+use tenure_model::ActId;
 
 const NOON: Timestamp = Timestamp {
     secs: 1_795_867_200,
@@ -107,6 +109,18 @@ fn rows_are_written_as_ever() {
     golden("pack", &pack_key(PackNumber(1 << 24 | 2)), &pack);
     let recent = super::super::recent::Recent::of(300, [digest(0x30), digest(0x40)]);
     golden("recent", &recent_key(BranchId(1)), &recent);
+    let act = |number| ActId {
+        session: SessionId(1 << 24 | 1),
+        number,
+    };
+    let mark = |number, behind| Mark {
+        number,
+        digest: digest(0x50),
+        behind,
+    };
+    let marks = [mark(299, None), mark(300, Some(act(299)))];
+    let sharing = Sharing::of(SessionId(1 << 24 | 1), marks, act(300));
+    golden("sharing", &sharing_key(BranchId(1)), &sharing);
 }
 
 #[test]

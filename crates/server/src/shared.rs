@@ -1,0 +1,134 @@
+//! Branches that several sessions share: each asks for everything, and what they do is put in one order here.
+//!
+//! What outlives an owner (who shares what, and the acts) is in the state and the journal; here is what does not: what
+//! sessions have open, their locks, and, at a new owner, who is waited for. Invariant: an act is decided on the state that it
+//! changes, and is in the journal's queue before anybody sees it. An inode without an entry stays while any session has it open.
+
+mod act;
+mod gather;
+mod lock;
+mod look;
+mod member;
+
+use crate::drive::Inner;
+use crate::order::Live;
+use gather::Gathering;
+use std::collections::{BTreeMap, BTreeSet};
+use tenure_core::{Locks, Missing, Undecided};
+use tenure_model::{BranchId, Failure, Ino, Refusal, SessionId};
+use tenure_wire::shared::Sharer;
+use tenure_wire::{Done, Error};
+
+/// Pages that one change may have to load: as many as any question.
+const LOADS_MAX: usize = 1_000_000;
+
+/// What an owner knows of the branches that are shared here.
+#[derive(Default)]
+pub(crate) struct Shares(BTreeMap<BranchId, Share>);
+
+/// A branch that is shared here.
+#[derive(Default)]
+struct Share {
+    members: BTreeMap<SessionId, Member>,
+    locks: Locks,
+    /// Inodes that may have neither an entry nor anybody who has them open.
+    adrift: BTreeSet<Ino>,
+    gathering: Option<Gathering>,
+}
+
+/// A session that shares a branch, as this owner has heard of it.
+#[derive(Default)]
+struct Member {
+    open: BTreeSet<Ino>,
+    /// Tickets that have become locks, and that it was not told of.
+    tickets: Vec<u64>,
+    /// Who is told of the next.
+    listener: Option<Done<Vec<u64>>>,
+}
+
+impl Share {
+    /// Tells whether anybody has an inode open.
+    fn is_open(&self, ino: Ino) -> bool {
+        self.members.values().any(|member| member.open.contains(&ino))
+    }
+
+    /// Lets those have their locks whom nothing stands in the way of any more; returns who is to be told of which tickets.
+    fn grant_locks(&mut self) -> Vec<(Done<Vec<u64>>, Vec<u64>)> {
+        for (session, ticket) in self.locks.grant() {
+            if let Some(member) = self.members.get_mut(&session) {
+                member.tickets.push(ticket);
+            }
+        }
+        let has_news = |member: &&mut Member| !member.tickets.is_empty() && member.listener.is_some();
+        let members = self.members.values_mut().filter(has_news);
+        let told = members.filter_map(|member| {
+            let listener = member.listener.take()?;
+            Some((listener, std::mem::take(&mut member.tickets)))
+        });
+        told.collect()
+    }
+}
+
+/// Tells listeners their tickets; no lock is held.
+fn tell(told: Vec<(Done<Vec<u64>>, Vec<u64>)>) {
+    for (listener, tickets) in told {
+        listener(Ok(tickets));
+    }
+}
+
+/// Why something could not be done under the state's lock.
+enum Undone {
+    /// It fails.
+    Failed(Error),
+    /// A page must be loaded first.
+    Missing(Missing),
+}
+
+impl<E: Into<Error>> From<E> for Undone {
+    fn from(error: E) -> Self {
+        Undone::Failed(error.into())
+    }
+}
+
+impl Undone {
+    fn of(undecided: Undecided) -> Self {
+        match undecided {
+            Undecided::Refused(refusal) => Undone::Failed(refusal.into()),
+            Undecided::Missing(missing) => Undone::Missing(missing),
+        }
+    }
+}
+
+impl Live {
+    /// Returns what is known of a branch that a session shares, if this owner has heard of it and waits for nobody.
+    fn share(&mut self, who: Sharer) -> Result<&mut Share, Error> {
+        self.known(who.session)?;
+        self.state.shares(who.session, who.branch)?;
+        let share = self.shares.0.entry(who.branch).or_default();
+        if !share.members.contains_key(&who.session) {
+            return Err(Refusal::Unjoined.into());
+        }
+        match &share.gathering {
+            None => Ok(share),
+            Some(gathering) => Err(Failure::DidNotHappen(gathering.to_string()).into()),
+        }
+    }
+}
+
+impl Inner {
+    /// Does something under the state's lock, again after each page that it misses was loaded.
+    fn in_order<R>(&self, mut act: impl FnMut(&mut Live) -> Result<R, Undone>) -> Result<R, Error> {
+        for _ in 0..LOADS_MAX {
+            let done = self.with(|live| match act(live) {
+                Ok(done) => Ok(Ok(done)),
+                Err(Undone::Missing(missing)) => Ok(Err(missing)),
+                Err(Undone::Failed(error)) => Err(error),
+            })?;
+            match done {
+                Ok(done) => return Ok(done),
+                Err(missing) => self.loader.load(&missing)?,
+            }
+        }
+        Err(Failure::DidNotHappen("the memory for pages is too small for this".into()).into())
+    }
+}

@@ -1,0 +1,272 @@
+//! Acts: each is decided, put into the journal's queue and made in one step, and durable with the next sync.
+
+use super::Undone;
+use crate::drive::Inner;
+use crate::order::{Live, Room};
+use crate::state::permit::because;
+use crate::vet::number_of;
+use tenure_model::codec::Codec;
+use tenure_model::limits::{FILE_LEN_MAX, INLINE_LEN_MAX};
+use tenure_model::{Act, ActId, BranchId, ChunkPlace, Digest, Extent, Ino, Op, Piece, Record, Refusal};
+use tenure_wire::shared::{Deed, Ordered, Sharer, WriteAt};
+use tenure_wire::{Error, Hold};
+
+/// Bytes of a write that ride in the journal where its pack is on a disk: above it, waiting for the pack costs less than writing
+/// them twice. Where a pack becomes durable only as a whole, every write rides in the journal.
+const INLINE_MAX: usize = 64 << 10;
+
+/// An act that is asked for, with its bytes in their places.
+pub(super) struct Asked<'a> {
+    pub(super) id: ActId,
+    branch: BranchId,
+    mark: Digest,
+    deed: &'a Deed,
+    content: Option<(Extent, Vec<ChunkPlace>)>,
+}
+
+impl Inner {
+    pub(crate) fn act(&self, who: Sharer, number: u64, deed: &Deed, hold: Hold) -> Result<Ordered, Error> {
+        self.admitted(who)?;
+        let asked = self.asked(who, number, deed)?;
+        let ordered = self.in_order(|live| {
+            live.share(who)?;
+            self.order_act(live, &asked, hold)
+        })?;
+        self.drop_adrift(who.branch)?;
+        self.work_after_batch();
+        Ok(ordered)
+    }
+
+    /// Gives what an act brings its place, before the lock is taken.
+    pub(super) fn asked<'a>(&self, who: Sharer, number: u64, deed: &'a Deed) -> Result<Asked<'a>, Error> {
+        let content = match deed {
+            Deed::Op(_) => None,
+            Deed::Write { bytes, .. } => Some(self.content(bytes)?),
+        };
+        let chunks = content.as_ref().map_or(0, |(_, chunks)| chunks.len());
+        if chunks > 0 {
+            let journal = self.with(|live| live.journal().cloned())?;
+            journal.reserve(deed.weight())?;
+        }
+        Ok(Asked {
+            id: ActId {
+                session: who.session,
+                number,
+            },
+            branch: who.branch,
+            mark: deed.mark(),
+            deed,
+            content,
+        })
+    }
+
+    fn content(&self, bytes: &[u8]) -> Result<(Extent, Vec<ChunkPlace>), Error> {
+        if bytes.len() <= INLINE_LEN_MAX {
+            return Ok((Extent::Inline(bytes.into()), Vec::new()));
+        }
+        let placed = self.filling.place(Digest::of(bytes), bytes);
+        let (mut place, filled) = placed.map_err(|failure| self.health.before_anything(failure.into()))?;
+        if filled {
+            self.work_on_full_packs();
+        }
+        let at = place.at;
+        place.inline = None;
+        if !self
+            .filling
+            .is_durable(at.pack, place.offset + u64::from(place.len))
+        {
+            if self.filling.is_held() || bytes.len() <= INLINE_MAX {
+                place.inline = Some(bytes.into());
+            } else {
+                self.filling.flush(std::iter::once(&place))?;
+            }
+        }
+        let extent = Extent::Chunk {
+            at,
+            start: 0,
+            len: place.len,
+        };
+        Ok((extent, vec![place]))
+    }
+
+    /// Puts an act in order, or finds it there.
+    pub(super) fn order_act(
+        &self,
+        live: &mut Live,
+        asked: &Asked<'_>,
+        hold: Hold,
+    ) -> Result<Ordered, Undone> {
+        let Asked { id, branch, .. } = *asked;
+        let before = live.state.shares(id.session, branch)?.mark(id);
+        if let Some(mark) = before {
+            if mark.digest != asked.mark {
+                // Another client goes on with this session's numbers: a copy of the one that was here.
+                return Err(Refusal::Stale.into());
+            }
+            return again(live, asked, (mark.behind, hold));
+        }
+        let (op, chunks) = asked.op(live)?;
+        if number_of(&op).is_some_and(|ino| !live.state.may_use(id.session, ino)) {
+            return Err(because("the act has an inode number that was not lent to its session").into());
+        }
+        let memory = self.memory.clone();
+        let _held = memory.hold();
+        live.state.opened(branch).ok_or(Refusal::Stale)?;
+        let decision = live.state.decide(branch, &op).map_err(Undone::of)?;
+        let outcome = decision.outcome();
+        let act = Act {
+            id,
+            branch,
+            mark: asked.mark,
+            chunks,
+            op,
+        };
+        let behind = live.state.shares(id.session, branch)?.last;
+        let bytes = Record::Act(act.clone()).written();
+        self.enqueue_act(live, bytes)?;
+        live.state.make(branch, decision);
+        live.state.remember_act(&act);
+        let share = live.shares.0.entry(branch).or_default();
+        if let (Hold::Open, Some((ino, _)), Some(member)) =
+            (hold, outcome.inode, share.members.get_mut(&id.session))
+        {
+            member.open.insert(ino);
+        }
+        if let Some(orphan) = outcome.orphan.filter(|orphan| !share.is_open(*orphan)) {
+            share.adrift.insert(orphan);
+        }
+        Ok(Ordered {
+            behind,
+            inode: outcome.inode,
+        })
+    }
+
+    /// Puts a record into the journal's queue; on a full disk what brings no contents may take the last of the room.
+    fn enqueue_act(&self, live: &Live, bytes: Vec<u8>) -> Result<(), Error> {
+        const SMALL: usize = 4096;
+        let spare = (bytes.len() <= SMALL).then(|| bytes.clone());
+        match (self.enqueue(live, (bytes, Room::Usual), Box::new(drop)), spare) {
+            (Ok(_), _) => Ok(()),
+            (Err((Error::Failed(tenure_model::Failure::NoSpace(_)), _)), Some(bytes)) => {
+                let queued = self.enqueue(live, (bytes, Room::Last), Box::new(drop));
+                queued.map(drop).map_err(|(error, _)| error)
+            }
+            (Err((error, _)), _) => Err(error),
+        }
+    }
+
+    /// Drops inodes of a shared branch that have neither an entry nor anybody who has them open.
+    pub(super) fn drop_adrift(&self, branch: BranchId) -> Result<(), Error> {
+        loop {
+            let dropped = self.in_order(|live| {
+                let Some(share) = live.shares.0.get_mut(&branch) else {
+                    return Ok(false);
+                };
+                let Some(ino) = share.adrift.first().copied() else {
+                    return Ok(false);
+                };
+                let is_open = share.is_open(ino);
+                let memory = self.memory.clone();
+                let _held = memory.hold();
+                let open = live.state.opened(branch).ok_or(Refusal::Stale)?;
+                let attr = open.branch.attr(ino).map_err(Undone::Missing)?;
+                drop(open);
+                if !is_open && attr.is_some_and(|attr| attr.nlink == 0) {
+                    let decision = live.state.decide(branch, &Op::Drop { ino }).map_err(Undone::of)?;
+                    let bytes = Record::Dropped { branch, ino }.written();
+                    self.enqueue_act(live, bytes)?;
+                    live.state.make(branch, decision);
+                }
+                if let Some(share) = live.shares.0.get_mut(&branch) {
+                    share.adrift.remove(&ino);
+                }
+                Ok(true)
+            })?;
+            if !dropped {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl Asked<'_> {
+    /// Returns the op that it is at this moment, and the chunks that this is the first to name.
+    fn op(&self, live: &mut Live) -> Result<(Op, Vec<ChunkPlace>), Undone> {
+        let (ino, at, time) = match self.deed {
+            Deed::Op(Op::Write { pieces, .. }) if !pieces.is_empty() => {
+                return Err(because("who shares a branch brings bytes, not their places").into());
+            }
+            Deed::Op(Op::Drop { .. }) => {
+                return Err(because("who shares a branch asks for no such op").into());
+            }
+            Deed::Op(op) => return Ok((op.clone(), Vec::new())),
+            Deed::Write { ino, at, time, .. } => (*ino, *at, *time),
+        };
+        let (extent, chunks) = self.content.clone().ok_or(Refusal::InvalidArgument)?;
+        let offset = match at {
+            WriteAt::Offset(offset) => offset,
+            WriteAt::End => size_of(live, self.branch, ino)?,
+        };
+        let end = offset.checked_add(extent.len());
+        end.filter(|end| *end <= FILE_LEN_MAX).ok_or(Refusal::TooLarge)?;
+        let op = Op::Write {
+            ino,
+            pieces: vec![Piece { offset, extent }],
+            size: 0,
+            time: Some(time),
+        };
+        Ok((op, chunks))
+    }
+
+    /// Returns the inode that it is about, where that is known without the state.
+    fn subject(&self) -> Option<Ino> {
+        match self.deed {
+            Deed::Write { ino, .. } => Some(*ino),
+            Deed::Op(op) => match op {
+                Op::Create { ino, .. }
+                | Op::CreateUnnamed { ino, .. }
+                | Op::Link { ino, .. }
+                | Op::SetAttr { ino, .. }
+                | Op::Write { ino, .. }
+                | Op::Punch { ino, .. }
+                | Op::Collapse { ino, .. }
+                | Op::Insert { ino, .. }
+                | Op::SetXattr { ino, .. }
+                | Op::RemoveXattr { ino, .. }
+                | Op::Drop { ino } => Some(*ino),
+                Op::Copy { to, .. } => Some(*to),
+                Op::Unlink { .. } | Op::Rmdir { .. } | Op::Rename { .. } => None,
+            },
+        }
+    }
+}
+
+/// Answers an act that is in order already: with its inode as it is now.
+fn again(
+    live: &mut Live,
+    asked: &Asked<'_>,
+    (behind, hold): (Option<ActId>, Hold),
+) -> Result<Ordered, Undone> {
+    let open = live.state.opened(asked.branch).ok_or(Refusal::Stale)?;
+    let inode = match asked.subject() {
+        None => None,
+        Some(ino) => open
+            .branch
+            .attr(ino)
+            .map_err(Undone::Missing)?
+            .map(|attr| (ino, attr)),
+    };
+    let share = live.shares.0.entry(asked.branch).or_default();
+    if let (Hold::Open, Some((ino, _)), Some(member)) =
+        (hold, inode, share.members.get_mut(&asked.id.session))
+    {
+        member.open.insert(ino);
+    }
+    Ok(Ordered { behind, inode })
+}
+
+fn size_of(live: &mut Live, branch: BranchId, ino: Ino) -> Result<u64, Undone> {
+    let open = live.state.opened(branch).ok_or(Refusal::Stale)?;
+    let attr = open.branch.attr(ino).map_err(Undone::Missing)?;
+    Ok(attr.ok_or(Refusal::NotFound)?.size)
+}

@@ -1,0 +1,286 @@
+//! Gathering: what sessions that shared a branch with the owner before bring, put in order again before anything else.
+//!
+//! An act that was answered names the one that it followed, so the acts of all sessions are one chain behind the last that was
+//! recovered. Those that nobody was answered come last. Invariant (decision 0007, rules 16 and 17): nothing about the branch is
+//! answered before each recorded session has come, or was waited for long enough; and whose act followed one that is lost is over.
+
+use super::{Inner, Member};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::time::Duration;
+use tenure_model::{ActId, BranchId, Failure, Refusal, SessionId};
+use tenure_wire::shared::{Brought, Kept, Sharer};
+use tenure_wire::{Error, Hold};
+
+/// The part of `session_ttl` by which sessions are waited for longer: a thousand times what the clocks of two machines differ by.
+const MARGIN: u32 = 20;
+
+/// What is known of those who come back to a branch.
+pub(super) struct Gathering {
+    awaited: BTreeSet<SessionId>,
+    until: Duration,
+    acts: BTreeMap<ActId, Kept>,
+    /// Whether somebody puts the acts in order.
+    is_ending: bool,
+}
+
+impl fmt::Display for Gathering {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} of the sessions that share the branch have not come back to its new owner yet; ask again",
+            self.awaited.len()
+        )
+    }
+}
+
+impl Gathering {
+    /// Waits for a session no longer.
+    pub(super) fn forget(&mut self, session: SessionId) {
+        self.awaited.remove(&session);
+        self.acts.retain(|id, _| id.session != session);
+    }
+
+    /// Takes the next act of the chain behind `last`, or one before it that nobody was answered.
+    fn next(&mut self, last: Option<ActId>) -> Option<(ActId, Kept)> {
+        let follows = |kept: &Kept| kept.place.is_some_and(|place| place.behind == last);
+        let found = self
+            .acts
+            .iter()
+            .find(|(_, kept)| follows(kept))
+            .map(|(id, _)| *id);
+        let id = found.or_else(|| self.unanswered_before_another())?;
+        self.acts.remove(&id).map(|kept| (id, kept))
+    }
+
+    /// Returns an act that nobody was answered, and that another one followed.
+    fn unanswered_before_another(&self) -> Option<ActId> {
+        let behind = self.acts.values().filter_map(|kept| kept.place?.behind);
+        let mut unanswered = behind.filter(|id| self.acts.get(id).is_some_and(|kept| kept.place.is_none()));
+        unanswered.next()
+    }
+}
+
+impl Inner {
+    /// Begins to wait for the sessions that share branches, when the drive was taken over.
+    pub(crate) fn begin_gathering(&self) -> Result<(), Error> {
+        let ttl = self.options.session_ttl;
+        self.with(|live| {
+            let sealed = live.journal()?.sealed_since();
+            let until = sealed.unwrap_or_else(|| self.options.clock.elapsed()) + ttl + ttl / MARGIN;
+            let shared: Vec<_> = live
+                .state
+                .shared()
+                .map(|(branch, sharing)| (branch, sharing.sessions().collect()))
+                .collect();
+            for (branch, awaited) in shared {
+                live.shares.0.entry(branch).or_default().gathering = Some(Gathering {
+                    awaited,
+                    until,
+                    acts: BTreeMap::new(),
+                    is_ending: false,
+                });
+            }
+            Ok(())
+        })
+    }
+
+    pub(crate) fn rejoin(&self, who: Sharer, brought: &Brought) -> Result<(), Error> {
+        self.with(|live| {
+            live.known(who.session)?;
+            live.state.shares(who.session, who.branch)?;
+            let share = live.shares.0.entry(who.branch).or_default();
+            if share.members.contains_key(&who.session) {
+                return Ok(());
+            }
+            let Some(gathering) = &mut share.gathering else {
+                // It was waited for, and what it brings may come no more.
+                return Err(Refusal::Stale.into());
+            };
+            gathering.awaited.remove(&who.session);
+            let act = |kept: &Kept| {
+                let id = ActId {
+                    session: who.session,
+                    number: kept.number,
+                };
+                (id, kept.clone())
+            };
+            gathering.acts.extend(brought.acts.iter().map(act));
+            let member = Member::with_open(&brought.open);
+            share.members.insert(who.session, member);
+            for lock in &brought.locks {
+                let mut lock = *lock;
+                lock.owner.session = who.session;
+                // They stood beside each other before, so none stands in another's way.
+                share.locks.put(lock);
+            }
+            Ok(())
+        })?;
+        // Whoever asks next looks whether all have come; this call need not wait for them.
+        match self.gathered(who.branch) {
+            Err(Error::Failed(Failure::DidNotHappen(_))) | Ok(()) => Ok(()),
+            failed => failed,
+        }
+    }
+
+    /// Fails for who has not told this owner what he brings, and while others are waited for.
+    pub(super) fn admitted(&self, who: Sharer) -> Result<(), Error> {
+        let is_whole = self.with(|live| {
+            live.known(who.session)?;
+            live.state.shares(who.session, who.branch)?;
+            let share = live.shares.0.get(&who.branch);
+            match share.filter(|share| share.members.contains_key(&who.session)) {
+                Some(share) => Ok(share.gathering.is_none()),
+                None => Err(Refusal::Unjoined.into()),
+            }
+        })?;
+        if is_whole {
+            Ok(())
+        } else {
+            self.gathered(who.branch)
+        }
+    }
+
+    /// Fails while sessions are waited for; puts what they have brought in order once they are not.
+    pub(crate) fn gathered(&self, branch: BranchId) -> Result<(), Error> {
+        let now = self.options.clock.elapsed();
+        let ending = self.with(|live| {
+            let Some(gathering) = live
+                .shares
+                .0
+                .get_mut(&branch)
+                .and_then(|share| share.gathering.as_mut())
+            else {
+                return Ok(None);
+            };
+            let is_over = gathering.awaited.is_empty() || now >= gathering.until;
+            if !is_over || gathering.is_ending {
+                return Err(Failure::DidNotHappen(gathering.to_string()).into());
+            }
+            gathering.is_ending = true;
+            Ok(Some(gathering.awaited.clone()))
+        })?;
+        let Some(absent) = ending else { return Ok(()) };
+        let ended = self.end_gathering(branch, absent);
+        if ended.is_err() {
+            self.with(|live| {
+                let share = live.shares.0.get_mut(&branch);
+                if let Some(gathering) = share.and_then(|share| share.gathering.as_mut()) {
+                    gathering.is_ending = false;
+                }
+                Ok(())
+            })?;
+        }
+        ended
+    }
+
+    fn end_gathering(&self, branch: BranchId, absent: BTreeSet<SessionId>) -> Result<(), Error> {
+        for session in absent {
+            tracing::warn!(
+                session = session.0,
+                "a session that shares a branch has not come back and is over"
+            );
+            self.close_session(session)?;
+        }
+        while let Some((id, kept)) = self.next_act(branch)? {
+            self.do_again(branch, id, &kept)?;
+        }
+        let rest = self.with(|live| {
+            let share = live.shares.0.get_mut(&branch);
+            let gathering = share.and_then(|share| share.gathering.as_mut());
+            Ok(gathering.map(|gathering| std::mem::take(&mut gathering.acts)))
+        })?;
+        let (lost, unanswered): (Vec<_>, Vec<_>) = rest
+            .into_iter()
+            .flatten()
+            .partition(|(_, kept)| kept.place.is_some());
+        // As often as it gets something through: one may need what another makes.
+        let mut left = unanswered;
+        loop {
+            let before = left.len();
+            let mut refused = Vec::new();
+            for (id, kept) in left {
+                if !self.try_again(branch, id, &kept)? {
+                    refused.push((id, kept));
+                }
+            }
+            left = refused;
+            if left.is_empty() || left.len() == before {
+                break;
+            }
+        }
+        let over: BTreeSet<SessionId> = lost.into_iter().map(|(id, _)| id.session).collect();
+        for session in over {
+            self.end_follower(session)?;
+        }
+        self.with(|live| {
+            if let Some(share) = live.shares.0.get_mut(&branch) {
+                share.gathering = None;
+            }
+            Ok(())
+        })?;
+        self.set_orphans_adrift(branch)?;
+        self.drop_adrift(branch)
+    }
+
+    fn next_act(&self, branch: BranchId) -> Result<Option<(ActId, Kept)>, Error> {
+        self.with(|live| {
+            let known = |id: ActId| {
+                let sharing = live.state.sharing(branch);
+                sharing.is_some_and(|sharing| sharing.mark(id).is_some())
+            };
+            let last = live.state.sharing(branch).and_then(|sharing| sharing.last);
+            let share = live.shares.0.get_mut(&branch);
+            let Some(gathering) = share.and_then(|share| share.gathering.as_mut()) else {
+                return Ok(None);
+            };
+            gathering.acts.retain(|id, _| !known(*id));
+            Ok(gathering.next(last))
+        })
+    }
+
+    /// Does an act that an owner before had ordered; who cannot have it so again is over.
+    fn do_again(&self, branch: BranchId, id: ActId, kept: &Kept) -> Result<(), Error> {
+        if self.try_again(branch, id, kept)? || kept.place.is_none() {
+            return Ok(());
+        }
+        self.end_follower(id.session)
+    }
+
+    /// Does an act as far as nothing refuses it; tells whether it is done.
+    fn try_again(&self, branch: BranchId, id: ActId, kept: &Kept) -> Result<bool, Error> {
+        let who = Sharer {
+            session: id.session,
+            branch,
+        };
+        let asked = self.asked(who, id.number, &kept.deed)?;
+        match self.in_order(|live| self.order_act(live, &asked, Hold::No)) {
+            Ok(_) => Ok(true),
+            Err(Error::Refused(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn end_follower(&self, session: SessionId) -> Result<(), Error> {
+        tracing::warn!(
+            session = session.0,
+            "a session is over: what it did followed what was lost with another"
+        );
+        match self.close_session(session) {
+            // It has two acts of that kind.
+            Err(Error::Refused(Refusal::Stale)) => Ok(()),
+            closed => closed,
+        }
+    }
+
+    /// Notes every inode without an entry: who had it open at the owner before may be gone.
+    pub(super) fn set_orphans_adrift(&self, branch: BranchId) -> Result<(), Error> {
+        let open = self.with(|live| Ok(live.state.opened(branch)))?;
+        let Some(open) = open else { return Ok(()) };
+        let orphans = self.loader.ask(|| open.branch.orphans())?;
+        self.with(|live| {
+            live.shares.0.entry(branch).or_default().adrift.extend(orphans);
+            Ok(())
+        })
+    }
+}

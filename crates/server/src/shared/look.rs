@@ -1,0 +1,128 @@
+//! Looks: questions about a shared branch, each answered from one state of it.
+
+use crate::drive::Inner;
+use std::cell::Cell;
+use std::ops::ControlFlow;
+use tenure_core::{Branch, Missing, Seek, Undecided};
+use tenure_model::limits::CHUNK_LEN_MAX;
+use tenure_model::{Extent, Ino, Piece, Refusal};
+use tenure_wire::Error;
+use tenure_wire::shared::{Entry, Look, Seen, Sharer};
+
+/// Bytes of a listing that are told at once at most.
+const LIST_LEN_MAX: u32 = 1 << 20;
+/// Bytes that an entry takes besides its name, about.
+const ENTRY_LEN: usize = 24;
+
+impl Inner {
+    pub(crate) fn look_at(&self, who: Sharer, look: &Look) -> Result<Seen, Error> {
+        self.admitted(who)?;
+        let branch = self.with(|live| {
+            live.share(who)?;
+            let open = live.state.opened(who.branch).ok_or(Refusal::Stale)?;
+            Ok(open.branch)
+        })?;
+        let seen = match look {
+            Look::Read { ino, offset, len } => self.look_at_bytes(&branch, *ino, (*offset, *len)),
+            Look::Attr(_)
+            | Look::Lookup { .. }
+            | Look::List { .. }
+            | Look::Target(_)
+            | Look::Xattr { .. }
+            | Look::Xattrs(_)
+            | Look::NextData(..)
+            | Look::NextHole(..)
+            | Look::Totals => self.ask(|| seen(&branch, look)),
+        };
+        self.work_on_pages();
+        seen
+    }
+
+    /// Asks until no page is missing.
+    fn ask<R>(&self, question: impl Fn() -> Result<R, Undecided>) -> Result<R, Error> {
+        let refused = Cell::new(None);
+        let answer = self.loader.ask(|| match question() {
+            Ok(answer) => Ok(Some(answer)),
+            Err(Undecided::Missing(missing)) => Err(missing),
+            Err(Undecided::Refused(refusal)) => {
+                refused.set(Some(refusal));
+                Ok(None)
+            }
+        })?;
+        match (answer, refused.take()) {
+            (Some(answer), _) => Ok(answer),
+            (None, refusal) => Err(refusal.unwrap_or(Refusal::InvalidArgument).into()),
+        }
+    }
+
+    fn look_at_bytes(&self, branch: &Branch, ino: Ino, (offset, len): (u64, u32)) -> Result<Seen, Error> {
+        if len as usize > CHUNK_LEN_MAX {
+            return Err(Refusal::InvalidArgument.into());
+        }
+        let (end, pieces) = self.ask(|| {
+            let size = branch.attr(ino)?.ok_or(Refusal::NotFound)?.size;
+            let end = size.min(offset.saturating_add(u64::from(len))).max(offset);
+            Ok((end, branch.pieces(ino, offset, end)?))
+        })?;
+        let mut bytes = vec![0; (end - offset) as usize];
+        tenure_core::fill(&pieces, offset, &mut bytes, |piece: &Piece, into| {
+            match &piece.extent {
+                Extent::Inline(bytes) => {
+                    into.copy_from_slice(bytes);
+                    Ok(())
+                }
+                Extent::Chunk { at, start, .. } => self.packs.read_into(*at, *start, into),
+            }
+        })?;
+        Ok(Seen::Bytes(bytes))
+    }
+}
+
+fn seen(branch: &Branch, look: &Look) -> Result<Seen, Undecided> {
+    let inode = |ino| Ok(Seen::Inode(ino, branch.attr(ino)?.ok_or(Refusal::NotFound)?));
+    match look {
+        Look::Attr(ino) => inode(*ino),
+        Look::Lookup { parent, name } => inode(branch.lookup(*parent, name)?),
+        Look::List { parent, after, len } => Ok(Seen::Entries(entries(branch, *parent, (*after, *len))?)),
+        Look::Target(ino) => Ok(Seen::Bytes(branch.target(*ino)?.into())),
+        Look::Xattr { ino, name } => Ok(Seen::Bytes(branch.xattr(*ino, name)?.into())),
+        Look::Xattrs(ino) => {
+            let mut names = Vec::new();
+            branch.xattrs(*ino, |name| {
+                names.extend_from_slice(name);
+                names.push(0);
+            })?;
+            Ok(Seen::Bytes(names))
+        }
+        Look::NextData(ino, offset) => Ok(Seen::Offset(branch.seek(*ino, *offset, Seek::Data)?)),
+        Look::NextHole(ino, offset) => Ok(Seen::Offset(branch.seek(*ino, *offset, Seek::Hole)?)),
+        Look::Totals => {
+            let totals = branch.totals();
+            Ok(Seen::Totals {
+                inodes: totals.inodes,
+                bytes: totals.bytes,
+            })
+        }
+        Look::Read { .. } => Err(Refusal::InvalidArgument.into()),
+    }
+}
+
+fn entries(branch: &Branch, parent: Ino, (after, len): (u64, u32)) -> Result<Vec<Entry>, Missing> {
+    let mut entries = Vec::new();
+    let mut left = len.min(LIST_LEN_MAX) as usize;
+    branch.list(parent, after, |entry| {
+        entries.push(Entry {
+            cookie: entry.cookie,
+            ino: entry.ino,
+            kind: entry.kind,
+            name: entry.name.into(),
+        });
+        left = left.saturating_sub(ENTRY_LEN + entry.name.len());
+        if left == 0 {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    })?;
+    Ok(entries)
+}
