@@ -128,7 +128,7 @@ fn a_stopped_owner_is_left_for_another_server() {
     let stopped = Stopped::new(first.process());
     save(&dir, "after", "synced at the second");
     let took = now("ended").duration_since(began).unwrap();
-    // To notice, 2 s at most; to ask it, 1.5 s; to take over, some 2 s; and what a machine that does other things takes.
+    // To notice, 2 s at most; to ask it, a second; to take over, some 2 s; and what a machine that does other things takes.
     assert!(took < Duration::from_secs(9), "{took:?}");
     drop(stopped);
     let owner = home.status(&dir)["owner_pid"].as_i64();
