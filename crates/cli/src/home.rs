@@ -22,6 +22,11 @@ pub(crate) fn state() -> Result<PathBuf> {
     )
 }
 
+/// Returns the folder for what could be read again.
+pub(crate) fn cache() -> Result<PathBuf> {
+    Ok(base("XDG_CACHE_HOME", ".cache")?.join("tenure"))
+}
+
 /// Returns the folder for sockets, and makes it: nobody else may enter it.
 pub(crate) fn sockets() -> Result<PathBuf> {
     let base = match directory("XDG_RUNTIME_DIR") {

@@ -5,6 +5,7 @@
 
 mod bench;
 mod bucket;
+mod cache;
 mod clock;
 mod commands;
 mod drives;

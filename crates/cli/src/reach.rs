@@ -17,7 +17,7 @@ use std::time::Duration;
 use tenure_core::Branch;
 use tenure_model::{BranchName, DriveName, Epoch, Refusal};
 use tenure_server::{Beginning, Drive, Options, Peers};
-use tenure_store::Bucket;
+use tenure_store::{Bucket, Cache};
 use tenure_wire::{
     BranchInfo, Connection, Dial, Door, Greeting, Host, Limits, Owner, Patience, ServerAddress, Service,
     Whereabouts, Who, serve, unix,
@@ -153,7 +153,9 @@ pub(crate) fn socket(place: &Place, name: &DriveName) -> Result<PathBuf> {
 }
 
 /// Gets at a drive of the bucket: opens it, or reaches the process that owns it.
-pub(crate) fn drive(place: &Place, name: &DriveName, who: Who) -> Result<Reached> {
+///
+/// Where this process opens it, what is read of a service's bucket passes through `cache`.
+pub(crate) fn drive(place: &Place, name: &DriveName, who: Who, cache: &Arc<Cache>) -> Result<Reached> {
     if place.server.is_named() {
         let dial = place.server.dial(&place.way, Some(name.clone()))?;
         return there(dial, name, who, Taken::default()).map_err(|error| place.server.no_server(error));
@@ -163,18 +165,18 @@ pub(crate) fn drive(place: &Place, name: &DriveName, who: Who) -> Result<Reached
     let mut last = None;
     for _ in 0..TRIES {
         if bucket.disk().is_none()
-            && let Some(reached) = answering(place, &bucket, name, &who)?
+            && let Some(reached) = answering(place, (&bucket, cache), name, &who)?
         {
             return Ok(reached);
         }
-        match host(&bucket, name, &socket) {
+        match host((&bucket, cache), name, &socket) {
             Ok(hosting) => return Ok(Reached::Here(hosting)),
             Err(error @ tenure_wire::Error::Refused(Refusal::Held { .. })) => last = Some(error),
             Err(error) => return Err(error.into()),
         }
         let holder = tenure_server::holder(bucket.as_ref(), name)?;
         if let Some(ServerAddress::Unix(at)) = holder.and_then(|holder| holder.address)
-            && let Ok(reached) = connect(&bucket, name, &at, who.clone())
+            && let Ok(reached) = connect((&bucket, cache), name, &at, who.clone())
         {
             return Ok(reached);
         }
@@ -187,7 +189,7 @@ pub(crate) fn drive(place: &Place, name: &DriveName, who: Who) -> Result<Reached
 /// deposes its owner. A server on the network is left to those who name it.
 fn answering(
     place: &Place,
-    bucket: &Arc<dyn Bucket>,
+    (bucket, cache): (&Arc<dyn Bucket>, &Arc<Cache>),
     name: &DriveName,
     who: &Who,
 ) -> Result<Option<Reached>, tenure_wire::Error> {
@@ -196,7 +198,7 @@ fn answering(
     };
     match &holder.address {
         Some(ServerAddress::Unix(at)) if holder.host == home::host() => {
-            Ok(connect(bucket, name, at, who.clone()).ok())
+            Ok(connect((bucket, cache), name, at, who.clone()).ok())
         }
         Some(address @ (ServerAddress::Tls(_) | ServerAddress::Plain(_))) => {
             let neighbours = Neighbours::new(place.way.clone(), place.server.token());
@@ -214,7 +216,8 @@ fn answering(
 /// Refuses a drive whose owner answers, where no lock does.
 pub(crate) fn refuse_owned(place: &Place, bucket: &Arc<dyn Bucket>, name: &DriveName) -> Result<()> {
     let is_locked = bucket.disk().is_some();
-    if is_locked || answering(place, bucket, name, &who("tenure drive".to_owned(), false))?.is_none() {
+    let (who, cache) = (who("tenure drive".to_owned(), false), Arc::default());
+    if is_locked || answering(place, (bucket, &cache), name, &who)?.is_none() {
         return Ok(());
     }
     let by = tenure_server::holder(bucket.as_ref(), name)?;
@@ -222,24 +225,28 @@ pub(crate) fn refuse_owned(place: &Place, bucket: &Arc<dyn Bucket>, name: &Drive
     Err(Refusal::Held { by }.into())
 }
 
-fn host(bucket: &Arc<dyn Bucket>, name: &DriveName, socket: &Path) -> Result<Hosting, tenure_wire::Error> {
-    let drive = Drive::open(
-        Arc::clone(bucket),
-        name,
-        options(Some(ServerAddress::Unix(socket.to_owned()))),
-    )?;
+fn host(
+    (bucket, cache): (&Arc<dyn Bucket>, &Arc<Cache>),
+    name: &DriveName,
+    socket: &Path,
+) -> Result<Hosting, tenure_wire::Error> {
+    let mut options = options(Some(ServerAddress::Unix(socket.to_owned())));
+    // What a folder holds is near enough.
+    options.cache = bucket.disk().is_none().then(|| Arc::clone(cache));
+    let drive = Drive::open(Arc::clone(bucket), name, options)?;
     Hosting::begin(drive, socket)
 }
 
 fn connect(
-    bucket: &Arc<dyn Bucket>,
+    (bucket, cache): (&Arc<dyn Bucket>, &Arc<Cache>),
     name: &DriveName,
     at: &Path,
     who: Who,
 ) -> Result<Reached, tenure_wire::Error> {
     let taken = Taken::default();
-    let (bucket, drive, socket, hosted) = (
+    let (bucket, cache, drive, socket, hosted) = (
         Arc::clone(bucket),
+        Arc::clone(cache),
         name.clone(),
         at.to_owned(),
         Arc::clone(&taken),
@@ -253,7 +260,7 @@ fn connect(
         unix::dial(&socket, DIAL_MAX).or_else(|_| {
             let mut hosted = hosted.lock();
             if hosted.is_none() {
-                *hosted = Some(host(&bucket, &drive, &socket)?);
+                *hosted = Some(host((&bucket, &cache), &drive, &socket)?);
             }
             unix::dial(&socket, DIAL_MAX)
         })
@@ -287,13 +294,18 @@ pub(crate) fn who(purpose: String, hosted: bool) -> Who {
 /// A drive that a command uses which is done soon; who is waited for is told meanwhile.
 pub(crate) struct Used {
     reached: Reached,
-    _waiting: Waiting,
+    waiting: Option<Waiting>,
 }
 
 impl Used {
     /// Returns what answers the calls.
     pub(crate) fn owner(&self) -> AnyOwner {
         self.reached.owner()
+    }
+
+    /// Tells nobody any more that the drive is waited for.
+    pub(crate) fn stop_waiting(&mut self) {
+        self.waiting = None;
     }
 
     /// Lets the drive go.
@@ -306,11 +318,12 @@ impl Used {
 pub(crate) fn drive_for(place: &Place, name: &DriveName, command: &str) -> Result<Used> {
     let (told_place, told_name) = (place.clone(), name.clone());
     let waiting = Waiting::begin(move || whom(&told_place, &told_name));
-    let reached = drive(place, name, who(format!("tenure {command}"), false))?;
+    let who = who(format!("tenure {command}"), false);
+    let reached = drive(place, name, who, &Arc::new(Cache::in_memory()))?;
     pins::tell_news();
     Ok(Used {
         reached,
-        _waiting: waiting,
+        waiting: Some(waiting),
     })
 }
 

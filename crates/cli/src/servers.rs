@@ -49,6 +49,13 @@ impl ServerArgs {
         !self.server.is_empty()
     }
 
+    /// Tells whether a server is named that may be on another machine.
+    pub(crate) fn is_far(&self) -> bool {
+        self.server
+            .iter()
+            .any(|server| !matches!(server, ServerAddress::Unix(_)))
+    }
+
     /// Returns the addresses as they are shown, if there are any.
     pub(crate) fn named(&self) -> Option<String> {
         let all: Vec<_> = self.server.iter().map(ToString::to_string).collect();

@@ -6,15 +6,17 @@ use crate::damage::Damage;
 use crate::ended::Ended;
 use crate::frays::Frays;
 use crate::log::Log;
+use crate::near::Near;
 use crate::retained::Retained;
 use crate::ship::{Cut, LOG_SHIP, Shipping};
 use crate::stage::Stage;
 use crate::wait;
 use crate::wants::Waiting;
+use crate::warm::Noted;
 use crate::watch::watch;
 use parking_lot::{Condvar, Mutex, RwLock, RwLockWriteGuard};
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tenure_core::tree::Memory;
@@ -23,6 +25,7 @@ use tenure_model::codec::Malformed;
 use tenure_model::{
     BranchId, Clock, Digest, Failure, Ino, InoRange, Op, Refusal, SessionId, Timestamp, batch,
 };
+use tenure_store::Cache;
 use tenure_wire::owner::{Opened, Shared, identity};
 use tenure_wire::{Access, Error, Lent, Owner, Room};
 
@@ -129,6 +132,9 @@ pub(crate) struct Inner {
     pub(crate) shipping: Mutex<Shipping>,
     /// What may be lost with an owner elsewhere; none where packs are filled on a disk.
     pub(crate) retained: Option<Retained>,
+    /// The owner's packs, where they are read from here.
+    pub(crate) near: OnceLock<Near>,
+    pub(crate) noted: Noted,
     /// Guards nothing but the waiting for a file that another thread settles, or for room on the stage.
     pub(crate) settling: Mutex<()>,
     pub(crate) settled: Condvar,
@@ -194,6 +200,8 @@ impl Branch {
             ended: Ended::default(),
             shipping: Mutex::new(Shipping::begin(chain_start)),
             retained,
+            near: OnceLock::new(),
+            noted: Noted::default(),
             settling: Mutex::new(()),
             settled: Condvar::new(),
         });
@@ -210,6 +218,16 @@ impl Branch {
             inner,
             threads: Mutex::new(threads),
         })
+    }
+
+    /// Has the packs of an owner elsewhere read from here, through a cache; an owner in this process reads them itself.
+    pub fn read_through(&self, cache: Arc<Cache>) {
+        let inner = &self.inner;
+        if inner.is_elsewhere {
+            inner
+                .near
+                .get_or_init(|| Near::new(Arc::clone(&inner.owner), cache));
+        }
     }
 
     /// Returns the session that holds it.
@@ -347,7 +365,8 @@ impl Inner {
     }
 
     pub(crate) fn load(&self, missing: &Missing) -> Result<(), Error> {
-        let page = self.asked()?.page(missing.at());
+        let near = self.near.get().map_or(Ok(None), |near| near.page(missing.at()))?;
+        let page = near.map_or_else(|| self.asked()?.page(missing.at()), Ok);
         let supplied = page.and_then(|bytes| {
             missing.supply(&bytes).map_err(|Malformed { what }| {
                 let at = missing.at();

@@ -64,6 +64,7 @@ impl Branch {
         /// Pages that one call loads for attributes.
         const LOADS_MAX: u32 = 16;
         let loads = Cell::new(0);
+        self.inner.noted.note(parent, 0, 1);
         self.inner.read(|state| {
             let mut listed = list();
             let mut failed = None;

@@ -18,54 +18,16 @@ struct Layers {
 impl Branch {
     /// Appends to `out` what the file holds from `offset` on: up to `len` bytes, fewer only at its end.
     pub fn read(&self, ino: Ino, offset: u64, len: usize, out: &mut Vec<u8>) -> Result<(), Error> {
-        let layers = self.layers(ino, offset, len)?;
+        let layers = self.inner.layers(ino, offset, len)?;
         let start = out.len();
         out.resize(start + layers.len, 0);
-        self.fill(ino, &layers, offset, &mut out[start..])
+        self.inner.fill_all(ino, &layers, offset, &mut out[start..])
     }
 
     /// Fills `into` with what the file holds from `offset` on, and returns how many bytes that are: fewer only at its end.
     pub fn read_into(&self, ino: Ino, offset: u64, into: &mut [u8]) -> Result<usize, Error> {
-        let layers = self.layers(ino, offset, into.len())?;
-        self.fill(ino, &layers, offset, &mut into[..layers.len])?;
-        Ok(layers.len)
-    }
-
-    fn fill(&self, ino: Ino, layers: &Layers, offset: u64, out: &mut [u8]) -> Result<(), Error> {
-        if !layers.is_staged {
-            let read = |piece: &Piece, into: &mut [u8]| self.inner.fill(piece, into);
-            tenure_core::fill(&layers.pieces, offset, out, read)
-                .inspect_err(|error| self.inner.note_damage(error, Some(ino)))?;
-        }
-        for (at, bytes) in &layers.staged {
-            let from = (at - offset) as usize;
-            out[from..from + bytes.len()].copy_from_slice(bytes);
-        }
-        Ok(())
-    }
-
-    fn layers(&self, ino: Ino, offset: u64, len: usize) -> Result<Layers, Error> {
-        self.inner.read(|state| {
-            let size = state.attr(ino)?.size;
-            let end = size.min(offset.saturating_add(len as u64)).max(offset);
-            let mut staged = Vec::new();
-            if let Some(file) = state.stage.file(ino) {
-                file.visit(offset, end, |at, bytes| staged.push((at, bytes)));
-            }
-            let is_staged =
-                matches!(&staged[..], [(at, bytes)] if *at == offset && bytes.len() as u64 == end - offset);
-            let pieces = if is_staged {
-                Vec::new()
-            } else {
-                state.branch.pieces(ino, offset, end)?
-            };
-            Ok(Layers {
-                len: (end - offset) as usize,
-                pieces,
-                staged,
-                is_staged,
-            })
-        })
+        self.inner.noted.note(ino, offset, into.len());
+        self.inner.read_at(ino, offset, into)
     }
 
     /// Stages bytes for a file. They are visible at once, and durable after a sync or the lag.
@@ -196,13 +158,62 @@ impl Branch {
 }
 
 impl Inner {
+    /// As `Branch::read_into`, and notes nothing.
+    pub(crate) fn read_at(&self, ino: Ino, offset: u64, into: &mut [u8]) -> Result<usize, Error> {
+        let layers = self.layers(ino, offset, into.len())?;
+        self.fill_all(ino, &layers, offset, &mut into[..layers.len])?;
+        Ok(layers.len)
+    }
+
+    fn fill_all(&self, ino: Ino, layers: &Layers, offset: u64, out: &mut [u8]) -> Result<(), Error> {
+        if !layers.is_staged {
+            let read = |piece: &Piece, into: &mut [u8]| self.fill(piece, into);
+            tenure_core::fill(&layers.pieces, offset, out, read)
+                .inspect_err(|error| self.note_damage(error, Some(ino)))?;
+        }
+        for (at, bytes) in &layers.staged {
+            let from = (at - offset) as usize;
+            out[from..from + bytes.len()].copy_from_slice(bytes);
+        }
+        Ok(())
+    }
+
+    fn layers(&self, ino: Ino, offset: u64, len: usize) -> Result<Layers, Error> {
+        self.read(|state| {
+            let size = state.attr(ino)?.size;
+            let end = size.min(offset.saturating_add(len as u64)).max(offset);
+            let mut staged = Vec::new();
+            if let Some(file) = state.stage.file(ino) {
+                file.visit(offset, end, |at, bytes| staged.push((at, bytes)));
+            }
+            let is_staged =
+                matches!(&staged[..], [(at, bytes)] if *at == offset && bytes.len() as u64 == end - offset);
+            let pieces = if is_staged {
+                Vec::new()
+            } else {
+                state.branch.pieces(ino, offset, end)?
+            };
+            Ok(Layers {
+                len: (end - offset) as usize,
+                pieces,
+                staged,
+                is_staged,
+            })
+        })
+    }
+
     /// Fills `into`, which is as long as the piece, with its bytes.
     pub(crate) fn fill(&self, piece: &Piece, into: &mut [u8]) -> Result<(), Error> {
         match &piece.extent {
             Extent::Inline(bytes) => into.copy_from_slice(bytes),
             Extent::Chunk { at, start, .. } => {
                 let retained = self.retained.as_ref();
-                if !retained.is_some_and(|retained| retained.read(*at, *start, into)) {
+                let is_read = retained.is_some_and(|retained| retained.read(*at, *start, into))
+                    || match self.near.get() {
+                        Some(near) => near.read(*at, *start, into)?,
+                        None => false,
+                    };
+                if !is_read {
                     self.asked()?.read(*at, *start, into)?;
                 }
             }

@@ -14,6 +14,7 @@ mod files;
 mod frays;
 mod log;
 mod merge;
+mod near;
 mod place;
 mod retained;
 mod settle;
@@ -22,6 +23,7 @@ mod ship;
 mod stage;
 pub mod wait;
 mod wants;
+pub mod warm;
 mod watch;
 
 pub use branch::{Branch, Options, Threads, Unsynced, Witness};

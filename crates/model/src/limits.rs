@@ -24,6 +24,8 @@ pub const CHUNK_LEN_MAX: usize = 1 << 20;
 pub const BATCH_LEN_MAX: usize = 16 << 20;
 /// Bytes in one message between client and server: a batch with its inline contents, and some.
 pub const MESSAGE_LEN_MAX: usize = 64 << 20;
+/// Bytes of a pack that a client asks for at once: the neighbours of what it needs, and a chunk.
+pub const PART_LEN_MAX: usize = 4 << 20;
 /// Entries that may share one 60-bit hash of their names in a directory.
 pub const HASH_COLLISIONS_MAX: u64 = 16;
 /// Inode numbers lent at once: a branch rarely creates more between two syncs.

@@ -12,7 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use tenure_core::Branch;
 use tenure_journal::Depth;
 use tenure_model::{Address, Extent, Failure, Ino, PackNumber};
-use tenure_wire::Error;
+use tenure_store::pack::Packs;
+use tenure_wire::{Error, Verified};
 
 /// Faults of one line that are told one by one; the rest is counted.
 const FAULTS_MAX: usize = 100;
@@ -44,6 +45,8 @@ impl Inner {
         );
         if deep {
             self.verify_packs(&mut packed, &mut faults);
+        } else if self.options.cache.is_some() {
+            self.find_packs(&mut faults);
         }
         for (id, line) in state.lines() {
             let noun = line.kind.noun();
@@ -64,12 +67,30 @@ impl Inner {
     }
 
     fn verify_packs(&self, packed: &mut Packed, faults: &mut Vec<String>) {
-        for pack in self.packs.table() {
-            if let Err(failure) = self.packs.verify(pack.number) {
+        let numbers: BTreeSet<_> = self.packs.table().iter().map(|pack| pack.number).collect();
+        let of = numbers.len() as u64;
+        let tell = |change: &dyn Fn(&mut Verified)| change(self.verified.lock().get_or_insert_default());
+        tell(&|verified| verified.of = of);
+        for number in numbers {
+            let read = |bytes| tell(&|verified| verified.bytes += bytes);
+            if let Err(failure) = self.packs.verify(number, &read) {
                 faults.push(failure.to_string());
-                packed.corrupt.insert(pack.number);
+                packed.corrupt.insert(number);
             }
+            tell(&|verified| verified.packs += 1);
         }
+        *self.verified.lock() = None;
+    }
+
+    /// Looks whether every pack is there: of one that is gone some may still be read where it was kept.
+    fn find_packs(&self, faults: &mut Vec<String>) {
+        let known = self.packs.table();
+        let listed: BTreeSet<_> = match Packs::list(&*self.bucket, &self.name) {
+            Ok(listing) => listing.sealed.into_iter().collect(),
+            Err(failure) => return faults.push(failure.to_string()),
+        };
+        let gone = known.into_iter().filter(|pack| !listed.contains(pack));
+        faults.extend(gone.map(|pack| format!("{}: it is missing", pack.key(&self.name))));
     }
 
     /// Returns a sentence for each thing that is wrong with a line.
@@ -116,7 +137,11 @@ impl Inner {
         };
         // A pack that is damaged somewhere may still give these bytes.
         if packed.corrupt.contains(&at.pack) {
-            return self.packs.read(*at).err().map(|failure| failure.to_string());
+            return self
+                .packs
+                .read_stored(*at)
+                .err()
+                .map(|failure| failure.to_string());
         }
         match self.packs.find(*at) {
             Err(failure) => Some(failure.to_string()),

@@ -20,14 +20,14 @@ use tenure_journal::{Draw, Sizes as JournalSizes};
 use tenure_model::record::Source;
 use tenure_model::{
     Address, Attr, Batch, BranchId, BranchName, CheckpointName, Clock, Digest, DriveName, Epoch, Ino,
-    InoRange, Locked, Seq, SessionId,
+    InoRange, Locked, PackNumber, Seq, SessionId,
 };
-use tenure_store::Bucket;
-use tenure_store::pack::{Packs, Sizes as PackSizes};
+use tenure_store::pack::{PackName, Packs, Sizes as PackSizes};
+use tenure_store::{Bucket, Cache};
 use tenure_wire::shared::{Brought, Deed, LockAsk, Look, Ordered, Seen, Sharer};
 use tenure_wire::{
-    Access, BranchInfo, Chunk, Created, Done, Error, Hold, Lent, Opened, Owner, Placed, Room, ServerAddress,
-    Shipped, Status, Who, identity,
+    Access, BranchInfo, Chunk, Created, Done, Error, Hold, Lent, Opened, Owner, Placed, Room, SealedPack,
+    ServerAddress, Shipped, Status, Verified, Who, identity,
 };
 
 /// Bytes of records after which they are folded: replaying them takes a fraction of a second.
@@ -70,6 +70,8 @@ pub struct Options {
     pub journal_sizes: JournalSizes,
     /// Bytes of packs, and of what they are filled through.
     pub pack_sizes: PackSizes,
+    /// What was read of packs, kept nearer than the bucket is; none where the bucket is a disk of this machine.
+    pub cache: Option<Arc<Cache>>,
 }
 
 /// Whether an open drive has threads of its own.
@@ -98,6 +100,7 @@ impl Options {
             after: None,
             journal_sizes: JournalSizes::default(),
             pack_sizes: PackSizes::default(),
+            cache: None,
         }
     }
 }
@@ -129,6 +132,8 @@ pub(crate) struct Inner {
     pub(crate) restoring: Mutex<()>,
     /// Held while a fold runs: the record that the newest manifest follows, if it says all up to there.
     pub(crate) folding: Mutex<Option<Seq>>,
+    /// How far a deep check is that runs now.
+    pub(crate) verified: Mutex<Option<Verified>>,
     /// What was found when the drive was opened and a person should know.
     pub(crate) notices: Vec<String>,
     /// Records that were read again when the drive was opened.
@@ -307,6 +312,23 @@ impl Owner<Branch> for Drive {
         Ok(self.inner.packs.read_into(at, start, out)?)
     }
 
+    fn sealed(&self, pack: PackNumber) -> Result<Vec<SealedPack>, Error> {
+        self.inner.health.check()?;
+        let sealed = self.inner.packs.sealed(pack)?;
+        let shown = sealed
+            .into_iter()
+            .map(|(name, len)| SealedPack { tag: name.tag, len });
+        Ok(shown.collect())
+    }
+
+    fn part(&self, pack: PackNumber, tag: [u8; 8], offset: u64, len: u32) -> Result<Vec<u8>, Error> {
+        self.inner.health.check()?;
+        let mut bytes = vec![0; len as usize];
+        let name = PackName { number: pack, tag };
+        self.inner.packs.read_object(name, offset, &mut bytes)?;
+        Ok(bytes)
+    }
+
     fn room(&self) -> Result<Room, Error> {
         self.inner.room()
     }
@@ -393,6 +415,7 @@ impl Inner {
             page_bytes: self.memory.resident_bytes() as u64,
             pid: self.options.pid,
             trouble: self.health.trouble(),
+            verified: *self.verified.lock(),
         })
     }
 }

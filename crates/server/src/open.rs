@@ -125,6 +125,7 @@ fn try_take_over(
     // Whoever begins again follows on itself.
     options.after = options.after.map(|_| epoch);
     let packs = Packs::with_sizes(bucket.clone(), name.clone(), options.pack_sizes);
+    let packs = packs.cached(options.cache.clone());
     let found = health.guard(epoch, || recover(bucket.as_ref(), name, (opening, packs)))?;
     if options.threads == Threads::Started {
         found.journal.start_threads()?;
@@ -159,6 +160,7 @@ fn try_take_over(
         work: Arc::new(Work::new(options.fold_bytes, options.page_bytes_max, inherited)),
         restoring: Mutex::default(),
         folding: Mutex::new(found.folded),
+        verified: Mutex::default(),
         notices: found.notices,
         replayed: found.records,
         bucket,

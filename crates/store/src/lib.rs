@@ -19,6 +19,7 @@ pub mod memory;
 pub mod remote;
 pub mod url;
 
+pub mod cache;
 pub mod pack;
 
 pub mod conformance;
@@ -28,6 +29,7 @@ pub mod service;
 
 pub use aligned::Aligned;
 pub use bucket::{Bucket, Counts, OpenError, Put, Requests};
+pub use cache::{Cache, CacheUsage};
 pub use disk::{Disk, DiskFile, Lock};
 pub use faulty::FaultyBucket;
 pub use folder::FolderBucket;

@@ -9,10 +9,10 @@
 //!
 //! A manifest must name only sealed packs: recovery knows an open pack's chunks from the journal alone.
 
-mod blocks;
+pub(crate) mod blocks;
 mod buffer;
 mod home;
-mod index;
+pub(crate) mod index;
 mod lost;
 mod packs;
 mod recover;
@@ -84,11 +84,13 @@ pub struct Sealed {
 impl PackName {
     /// Returns the key of the pack's object.
     pub fn key(&self, drive: &DriveName) -> Key {
+        Key::in_drive(drive, &["packs", &self.file_name()])
+    }
+
+    /// Returns the last component of that key.
+    pub(crate) fn file_name(&self) -> String {
         let tag = u64::from_be_bytes(self.tag);
-        Key::in_drive(
-            drive,
-            &["packs", &format!("{}.{tag:016x}", number_text(self.number.0))],
-        )
+        format!("{}.{tag:016x}", number_text(self.number.0))
     }
 
     /// Returns the name that the last component of a key is, if it is one.

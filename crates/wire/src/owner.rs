@@ -7,7 +7,7 @@ use crate::shared::{Brought, Deed, LockAsk, Look, Ordered, Seen, Sharer};
 use std::collections::BTreeMap;
 use tenure_model::{
     Address, Attr, Batch, BranchId, BranchName, CheckpointName, ChunkPlace, Digest, Epoch, Failure, Ino,
-    InoRange, Locked, Refusal, SessionId, Timestamp, record::Source,
+    InoRange, Locked, PackNumber, Refusal, SessionId, Timestamp, record::Source,
 };
 use thiserror::Error;
 
@@ -123,6 +123,15 @@ pub struct Chunk<'a> {
 /// A chunk that has its place in a pack, but is not durable before a batch that names it is.
 pub type Placed = ChunkPlace;
 
+/// An object of a pack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SealedPack {
+    /// What its name has behind the number.
+    pub tag: [u8; 8],
+    /// Its length.
+    pub len: u64,
+}
+
 /// A batch that is durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shipped {
@@ -186,6 +195,19 @@ pub struct Status {
     pub pid: u32,
     /// What went wrong and still is, in a sentence.
     pub trouble: Option<String>,
+    /// How far a deep check is that runs now.
+    pub verified: Option<Verified>,
+}
+
+/// How far a check is that reads every byte.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Verified {
+    /// Packs that it has read.
+    pub packs: u64,
+    /// Packs that there are.
+    pub of: u64,
+    /// Bytes that it has read.
+    pub bytes: u64,
 }
 
 /// Whether a session has an inode open once an act is done.
@@ -304,6 +326,20 @@ pub trait Owner<B>: Send + Sync {
 
     /// Fills `out` from a chunk's bytes, beginning with its byte `start`.
     fn read(&self, at: Address, start: u32, out: &mut [u8]) -> Result<(), Error>;
+
+    /// Returns the objects of a pack's number, in which a client reads by itself what is near what it needs; none while the
+    /// pack is filled.
+    fn sealed(&self, pack: PackNumber) -> Result<Vec<SealedPack>, Error> {
+        // An owner that shows no packs is asked for each page and chunk.
+        let _ = pack;
+        Ok(Vec::new())
+    }
+
+    /// Returns `len` bytes of a pack's object from `offset` on, as they stand in the bucket: who asks verifies them.
+    fn part(&self, pack: PackNumber, tag: [u8; 8], offset: u64, len: u32) -> Result<Vec<u8>, Error> {
+        let _ = (pack, tag, offset, len);
+        Err(Refusal::NotSupported.into())
+    }
 
     /// Returns what is free.
     fn room(&self) -> Result<Room, Error>;

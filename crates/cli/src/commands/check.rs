@@ -4,8 +4,16 @@ use crate::error::Told;
 use crate::output;
 use crate::place::Place;
 use crate::reach;
+use crate::waiting::PATIENCE;
 use anyhow::Result;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+use tenure_core::Branch;
 use tenure_model::DriveName;
+use tenure_wire::{Error, Owner, Verified};
 
 /// Check that a drive is whole
 #[derive(Debug, clap::Args)]
@@ -26,10 +34,63 @@ pub(crate) struct Args {
     json: bool,
 }
 
+/// How often a check is asked how far it is.
+const LOOK_REST: Duration = Duration::from_millis(300);
+
+/// Has every byte read, and shows meanwhile how far that is.
+fn check_deeply(owner: &Arc<dyn Owner<Branch>>, drive: &DriveName) -> Result<Vec<String>, Error> {
+    let (over, is_over) = channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(|| show(owner, drive, is_over));
+        let checked = owner.check(true);
+        drop(over);
+        checked
+    })
+}
+
+/// Shows how far a check is until it is over: on a terminal by a bar, else by a word when it takes long.
+fn show(owner: &Arc<dyn Owner<Branch>>, drive: &DriveName, is_over: Receiver<()>) {
+    let goes_on = |rest| is_over.recv_timeout(rest) == Err(RecvTimeoutError::Timeout);
+    if !std::io::stderr().is_terminal() {
+        if goes_on(PATIENCE) {
+            let far = owner.status().ok().and_then(|status| status.verified);
+            output::note(format_args!(
+                "note: still reading every byte of {drive}{}",
+                words(far)
+            ));
+        }
+        return;
+    }
+    let style = ProgressStyle::with_template("{msg} {bar:30} {pos} of {len} packs")
+        .expect("the template is well-formed");
+    let bar = ProgressBar::new(0).with_style(style);
+    while goes_on(LOOK_REST) {
+        // Once the packs are read the trees are held against them, which tells nothing of itself.
+        if let Some(verified) = owner.status().ok().and_then(|status| status.verified) {
+            bar.set_length(verified.of);
+            bar.set_position(verified.packs);
+            bar.set_message(format!("{drive}: {} read,", output::bytes(verified.bytes)));
+        }
+    }
+    bar.finish_and_clear();
+}
+
+fn words(verified: Option<Verified>) -> String {
+    verified.map_or_else(String::new, |verified| {
+        let bytes = output::bytes(verified.bytes);
+        format!(": {bytes} so far, {} of {} packs", verified.packs, verified.of)
+    })
+}
+
 /// Checks, and fails when something is wrong.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let reached = reach::drive_for(&args.place, &args.drive, "check")?;
-    let faults = reached.owner().check(args.deep)?;
+    let mut reached = reach::drive_for(&args.place, &args.drive, "check")?;
+    let faults = if args.deep {
+        reached.stop_waiting();
+        check_deeply(&reached.owner(), &args.drive)?
+    } else {
+        reached.owner().check(false)?
+    };
     reached.close()?;
     if args.json {
         output::json(

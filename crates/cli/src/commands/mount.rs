@@ -2,8 +2,10 @@
 
 mod daemon;
 mod served;
+mod warm;
 mod witness;
 
+use crate::cache::CacheArgs;
 use crate::error::Told;
 use crate::home;
 use crate::mounts;
@@ -76,6 +78,12 @@ pub(crate) struct Args {
     /// What to do about the time that it takes to wake a CPU: `stay` lets callers stay on theirs, `sleep` does nothing
     #[arg(long, value_enum, default_value_t = Wakeups::Stay)]
     wakeups: Wakeups,
+    /// Bring what is at these paths of the branch to this machine's cache, in the background and after whoever waits; without
+    /// a path, what the last mounts of the drive have read in their first ten seconds
+    #[arg(long, value_name = "PATH", num_args = 0.., require_equals = true, value_delimiter = ',')]
+    warm: Option<Vec<PathBuf>>,
+    #[command(flatten)]
+    cache: CacheArgs,
     /// Stay in the foreground until the mount is gone
     #[arg(long)]
     foreground: bool,

@@ -2,7 +2,8 @@
 
 mod host;
 
-use crate::bucket::BucketArgs;
+use crate::bucket::{self, BucketArgs};
+use crate::cache::CacheArgs;
 use crate::error::Told;
 use crate::neighbours::Neighbours;
 use crate::place::Way;
@@ -57,6 +58,8 @@ pub(crate) struct Args {
     advertise: Option<ServerAddress>,
     #[command(flatten)]
     way: Way,
+    #[command(flatten)]
+    cache: CacheArgs,
     /// Print where it listens as JSON
     #[arg(long)]
     json: bool,
@@ -81,14 +84,20 @@ enum Heard {
 /// Serves until a signal asks it to end.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let tokens = args.tokens()?;
-    let bucket = args.bucket.kept(&args.way)?.open_proved()?;
+    let bucket = args.bucket.kept(&args.way)?;
+    let kept = matches!(bucket, bucket::Kept::Service(_)).then(|| args.cache.open());
+    let bucket = bucket.open_proved()?;
+    kept.iter()
+        .filter_map(|kept| kept.notice.as_ref())
+        .for_each(|notice| output::note(format_args!("note: {notice}")));
+    let cache = kept.map(|kept| kept.cache);
     let (hear, heard) = channel();
     listen_for_signals(hear)?;
     let mut serving = args.listen(tokens)?;
     let token = serving.tokens.clone().map(TokenSource::Tokens);
     let peers = Arc::new(Neighbours::new(args.way.clone(), token));
     let place = args.place(&serving.addresses);
-    let drives = Arc::new(Served::new(bucket, place.clone(), peers));
+    let drives = Arc::new(Served::new((bucket, cache), place.clone(), peers));
     let host = Arc::clone(&drives) as Arc<dyn Host<Branch>>;
     let doors = std::mem::take(&mut serving.doors);
     let service = serve::<Branch>(doors, host, Limits::default())?;

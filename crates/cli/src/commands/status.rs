@@ -13,6 +13,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 use tenure_model::Clock;
+use tenure_store::CacheUsage;
 
 /// The directory in which a mount says how it is, which is in no listing.
 pub(crate) const HIDDEN: &str = ".tenure";
@@ -80,6 +81,12 @@ pub(crate) struct Status {
     pub(crate) requests: BTreeMap<String, u64>,
     /// Requests to the bucket so far, by kind.
     pub(crate) bucket_requests: BTreeMap<String, u64>,
+    /// What is kept on this machine of what was read, where the bucket is elsewhere.
+    #[serde(default)]
+    pub(crate) cache: Option<CacheStatus>,
+    /// What is brought before it is asked for, where that was wanted.
+    #[serde(default)]
+    pub(crate) warm: Option<Warm>,
     /// What the owner found when it took the drive over.
     pub(crate) notices: Vec<String>,
     /// Why nothing that is not durable by now ever will be, if so.
@@ -87,6 +94,38 @@ pub(crate) struct Status {
     pub(crate) lost: Option<String>,
     /// What went wrong and still is.
     pub(crate) trouble: Option<String>,
+}
+
+/// How a cache does.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct CacheStatus {
+    /// Its folder; none where nothing is kept on disk.
+    pub(crate) dir: Option<PathBuf>,
+    /// Bytes that the folder may hold.
+    pub(crate) limit: u64,
+    /// Bytes that it holds, of all mounts and servers.
+    pub(crate) bytes: u64,
+    /// Reads of this mount.
+    pub(crate) reads: u64,
+    /// Those of them for which nothing was fetched.
+    pub(crate) hits: u64,
+    /// Bytes that this mount has fetched.
+    pub(crate) fetched: u64,
+}
+
+/// How far it is what is brought before it is asked for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Warm {
+    /// What is brought, in words.
+    pub(crate) what: String,
+    /// Files and directories that were found so far.
+    pub(crate) found: u64,
+    /// Those that were brought.
+    pub(crate) done: u64,
+    /// Bytes of contents that were brought.
+    pub(crate) bytes: u64,
+    /// Whether nothing more comes.
+    pub(crate) is_over: bool,
 }
 
 /// What is not durable yet.
@@ -342,6 +381,11 @@ fn show(status: &Status) -> Result<()> {
         "journal",
         format!("{} since the last manifest", output::bytes(status.journal_bytes)),
     );
+    status
+        .cache
+        .iter()
+        .for_each(|cache| row("cache", cache.to_string()));
+    status.warm.iter().for_each(|warm| row("warm", warm.to_string()));
     row("kernel", counts(&status.requests));
     row("bucket", counts(&status.bucket_requests));
     row(
@@ -395,6 +439,45 @@ impl Status {
         format!(
             "copy what you need out of {at}, where all can still be read; then kill {} && tenure unmount {at}, and mount again",
             self.pid
+        )
+    }
+}
+
+impl CacheStatus {
+    pub(crate) fn of(usage: &CacheUsage) -> Self {
+        Self {
+            dir: usage.folder.clone(),
+            limit: usage.limit,
+            bytes: usage.bytes,
+            reads: usage.reads,
+            hits: usage.hits,
+            fetched: usage.fetched,
+        }
+    }
+}
+
+impl fmt::Display for CacheStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.dir {
+            Some(dir) => {
+                let (bytes, limit) = (output::bytes(self.bytes), output::bytes(self.limit));
+                write!(f, "{bytes} of {limit} in {}; ", dir.display())?;
+            }
+            None => write!(f, "in memory alone; ")?,
+        }
+        let (hits, reads, fetched) = (self.hits, self.reads, output::bytes(self.fetched));
+        write!(f, "{hits} of {reads} reads found all there, {fetched} fetched")
+    }
+}
+
+impl fmt::Display for Warm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (done, found, bytes) = (self.done, self.found, output::bytes(self.bytes));
+        let how_far = if self.is_over { "brought" } else { "is brought" };
+        write!(
+            f,
+            "{} {how_far}: {done} of {found} files and directories, {bytes}",
+            self.what
         )
     }
 }

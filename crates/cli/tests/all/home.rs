@@ -51,6 +51,7 @@ impl Home {
     pub(crate) fn with_folders<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         let at = |name: &str| self.folder.path().join(name);
         command
+            .env("XDG_CACHE_HOME", at("cache"))
             .env("XDG_DATA_HOME", at("data"))
             .env("XDG_STATE_HOME", at("state"))
             .env("XDG_RUNTIME_DIR", at("run"))

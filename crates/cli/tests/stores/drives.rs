@@ -10,7 +10,7 @@ use std::time::Duration;
 const KEYS: &str = "[default]\naws_access_key_id = S3RVER\naws_secret_access_key = S3RVER\n";
 
 /// How commands are told of a bucket.
-struct Bucket {
+pub(crate) struct Bucket {
     url: String,
     endpoint: String,
     keys: PathBuf,
@@ -18,14 +18,18 @@ struct Bucket {
 
 impl Bucket {
     fn of(home: &Home, server: &Server, prefix: &str) -> Self {
+        Self::at(home, format!("http://{}", server.address), prefix)
+    }
+
+    pub(crate) fn at(home: &Home, endpoint: String, prefix: &str) -> Self {
         Bucket {
             url: format!("s3://tenure/{prefix}"),
-            endpoint: format!("http://{}", server.address),
+            endpoint,
             keys: home.secret("keys", KEYS),
         }
     }
 
-    fn named(&self) -> Vec<&str> {
+    pub(crate) fn named(&self) -> Vec<&str> {
         let named = [
             "--bucket",
             &self.url,

@@ -10,4 +10,5 @@ mod home;
 #[expect(dead_code, reason = "other tests stand on the rest of it")]
 mod servers;
 
+mod cold;
 mod drives;

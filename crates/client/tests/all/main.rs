@@ -11,6 +11,7 @@ mod ended;
 mod here;
 mod listing;
 mod merge;
+mod near;
 mod random;
 mod serving;
 mod unheard;

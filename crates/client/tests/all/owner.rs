@@ -2,13 +2,14 @@
 
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tenure_core::Branch;
 use tenure_model::record::Source;
-use tenure_model::{Address, Batch, BranchId, BranchName, CheckpointName, InoRange, SessionId};
+use tenure_model::{Address, Batch, BranchId, BranchName, CheckpointName, InoRange, PackNumber, SessionId};
 use tenure_server::Drive;
 use tenure_wire::{
-    Access, BranchInfo, Chunk, Created, Done, Error, Lent, Opened, Owner, Placed, Room, Shipped, Status, Who,
+    Access, BranchInfo, Chunk, Created, Done, Error, Lent, Opened, Owner, Placed, Room, SealedPack, Shipped,
+    Status, Who,
 };
 
 /// Is called once.
@@ -24,6 +25,8 @@ pub(crate) struct Watched {
     before_ship: Mutex<Option<ShipStep>>,
     shipped: AtomicU64,
     reached: AtomicU64,
+    read: AtomicU64,
+    bends_parts: AtomicBool,
 }
 
 impl Watched {
@@ -36,6 +39,8 @@ impl Watched {
             before_ship: Mutex::default(),
             shipped: AtomicU64::new(0),
             reached: AtomicU64::new(0),
+            read: AtomicU64::new(0),
+            bends_parts: AtomicBool::new(false),
         }
     }
 
@@ -62,6 +67,16 @@ impl Watched {
     /// Says that it was reached anew.
     pub(crate) fn comes_back(&self) {
         self.reached.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns how many pages and parts of chunks were asked for so far.
+    pub(crate) fn read(&self) -> u64 {
+        self.read.load(Ordering::Relaxed)
+    }
+
+    /// Shows parts of packs from now on that are not what they should be.
+    pub(crate) fn bend_parts(&self) {
+        self.bends_parts.store(true, Ordering::Relaxed);
     }
 
     /// Returns how many batches were shipped so far.
@@ -116,11 +131,25 @@ impl Owner<Branch> for Watched {
         }
     }
 
+    fn sealed(&self, pack: PackNumber) -> Result<Vec<SealedPack>, Error> {
+        self.drive.sealed(pack)
+    }
+
+    fn part(&self, pack: PackNumber, tag: [u8; 8], offset: u64, len: u32) -> Result<Vec<u8>, Error> {
+        let mut bytes = self.drive.part(pack, tag, offset, len)?;
+        if self.bends_parts.load(Ordering::Relaxed) {
+            bytes.iter_mut().for_each(|byte| *byte = !*byte);
+        }
+        Ok(bytes)
+    }
+
     fn page(&self, at: Address) -> Result<Vec<u8>, Error> {
+        self.read.fetch_add(1, Ordering::Relaxed);
         self.drive.page(at)
     }
 
     fn read(&self, at: Address, start: u32, out: &mut [u8]) -> Result<(), Error> {
+        self.read.fetch_add(1, Ordering::Relaxed);
         let step = self.before_read.lock().take();
         if let Some(step) = step {
             step();

@@ -9,7 +9,7 @@ use tenure_client::{Branch, Error, Seek};
 use tenure_model::{AttrChange, Ino, Kind, RenameMode, XattrMode, XattrName};
 
 /// Returns a branch of which nothing is in memory, with a file `f` in a directory `d`, and their numbers.
-fn cold(at: At) -> (World, Ino, Ino) {
+pub(crate) fn cold(at: At) -> (World, Ino, Ino) {
     let world = World::new(at, options(1 << 20));
     let (dir, _) = world
         .branch

@@ -86,6 +86,6 @@ fn a_process_killed_at_any_moment_loses_nothing_that_was_acknowledged() {
             .collect();
         let recovered = packs.recover_open(pack, &placed, &[]).unwrap();
         assert_eq!(recovered.missing, []);
-        packs.verify(pack).unwrap();
+        packs.verify(pack, &|_| ()).unwrap();
     }
 }

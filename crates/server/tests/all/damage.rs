@@ -1,9 +1,10 @@
 //! Damage: what `check` finds and names, and what still works beside it.
 
-use crate::world::{Holder, content, create, open, try_open};
+use crate::world::{Holder, content, create, drive_name, open, options, try_open};
 use std::sync::Arc;
 use tenure_model::Failure;
-use tenure_store::{Bucket, Key, MemoryBucket};
+use tenure_server::{Drive, Options};
+use tenure_store::{Bucket, Cache, Key, MemoryBucket};
 use tenure_wire::{Error, Owner};
 
 fn packs(bucket: &MemoryBucket) -> Vec<Key> {
@@ -106,6 +107,28 @@ fn a_pack_that_is_gone_is_named_and_only_what_it_holds_fails() {
             .to_string()
             .contains(two.as_str())
     );
+}
+
+#[test]
+fn a_check_names_a_pack_that_is_gone_although_what_it_held_is_kept_nearer() {
+    let (bucket, one, _) = two_files();
+    let options = Options {
+        cache: Some(Arc::new(Cache::in_memory())),
+        ..options(&Arc::default())
+    };
+    let drive = Drive::open(Arc::new(bucket.clone()), &drive_name(), options).unwrap();
+    let reader = Holder::reader(&drive, "main");
+    assert_eq!(reader.read("one").len(), 500_000);
+    bucket.delete(&one).unwrap();
+    assert_eq!(reader.read("one").len(), 500_000);
+    for deep in [false, true] {
+        let faults = drive.check(deep).unwrap();
+        let names = |what: &str| faults.iter().any(|fault| fault.contains(what));
+        assert!(
+            names(one.as_str()) && (names("/one cannot be read whole") || !deep),
+            "{faults:?}"
+        );
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::io::IoSliceMut;
 use tenure_model::Failure;
 
 /// Bytes of a pack's body under one checksum: what a read of one byte costs, and 1 in 4,096 for the checksums.
-pub(super) const CHECKED_LEN: usize = 16 << 10;
+pub(crate) const CHECKED_LEN: usize = 16 << 10;
 
 /// Fills parts, one behind the other, from an offset.
 pub(super) type ReadParts<'a> = &'a dyn Fn(u64, &mut [IoSliceMut<'_>]) -> Result<(), Failure>;
@@ -16,7 +16,7 @@ pub(super) fn checksums(bytes: &[u8]) -> impl Iterator<Item = u32> + '_ {
 }
 
 /// Returns the numbers of the blocks that a range touches, which is not empty.
-pub(super) fn touched(offset: u64, len: usize) -> std::ops::Range<usize> {
+pub(crate) fn touched(offset: u64, len: usize) -> std::ops::Range<usize> {
     let index = |at: u64| usize::try_from(at / CHECKED_LEN as u64).expect("a pack's blocks fit memory");
     index(offset)..index(offset + len as u64 - 1) + 1
 }
@@ -53,13 +53,16 @@ pub(super) fn read_verified(
     let mut pieces = Pieces([before, into, behind]);
     for (number, checksum) in blocks.zip(checksums) {
         if pieces.checksum(CHECKED_LEN) != *checksum {
-            return Err(Failure::Corrupt(format!(
-                "{name}: the {CHECKED_LEN} bytes at {} are damaged",
-                number * CHECKED_LEN
-            )));
+            return Err(damaged(name, number));
         }
     }
     Ok(())
+}
+
+/// Says that a block of a pack is not what it was.
+pub(crate) fn damaged(name: &dyn Display, block: usize) -> Failure {
+    let at = block * CHECKED_LEN;
+    Failure::Corrupt(format!("{name}: the {CHECKED_LEN} bytes at {at} are damaged"))
 }
 
 /// Bytes that lie in three places, one behind the other.

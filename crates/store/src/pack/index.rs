@@ -100,7 +100,7 @@ pub(super) fn written(number: PackNumber, body_len: u64, entries: &[Entry], chec
 
 /// A parsed index. Its entries stay as they were written: there can be millions.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Index {
+pub(crate) struct Index {
     number: PackNumber,
     body_len: u64,
     entries: Box<[u8]>,
@@ -148,12 +148,26 @@ impl Index {
         self.number
     }
 
-    pub(super) fn body_len(&self) -> u64 {
+    pub(crate) fn body_len(&self) -> u64 {
         self.body_len
     }
 
-    pub(super) fn checksums(&self) -> &[u32] {
+    pub(crate) fn checksums(&self) -> &[u32] {
         &self.checksums
+    }
+
+    /// Returns what stands behind the body in the pack's object: the index as it was written, and the footer.
+    pub(super) fn end(&self) -> Vec<u8> {
+        let entries: Vec<_> = self.entries().collect();
+        let mut bytes = written(self.number, self.body_len, &entries, &self.checksums);
+        let footer = Footer::of(self.body_len, &bytes);
+        bytes.extend_from_slice(&footer.written());
+        bytes
+    }
+
+    /// Returns the length of the pack's object.
+    pub(super) fn object_len(&self) -> u64 {
+        self.body_len + written_len(self.len(), self.body_len)
     }
 
     /// Returns how much memory it takes.

@@ -8,7 +8,8 @@ use super::sealed::SealedPack;
 use super::thread;
 use super::writer::PackWriter;
 use super::{Entry, OPEN, PACK_LEN_TARGET, PackName, Recovered, Sealed, open_key, recover};
-use crate::bucket::Bucket;
+use crate::bucket::{Bucket, missing_or_short};
+use crate::cache::{Cache, Source};
 use crate::key::parse_number;
 use crate::signal::Signal;
 use parking_lot::RwLock;
@@ -53,6 +54,9 @@ pub struct Packs {
     slots: RwLock<BTreeMap<PackNumber, Slot>>,
     /// First byte and length, in the file that was being filled, of what packs should have and had not when they were recovered.
     pub(super) lost: RwLock<BTreeMap<PackNumber, Places>>,
+    cache: Option<Arc<Cache>>,
+    /// Is asked before a read waits.
+    may_wait: fn() -> Result<(), Failure>,
     spare: Arc<Spare>,
     pack_len: u64,
     signal: Arc<Signal>,
@@ -112,11 +116,25 @@ impl Packs {
             drive,
             slots: RwLock::default(),
             lost: RwLock::default(),
+            cache: None,
+            may_wait: || Ok(()),
             spare: Spare::new(sizes.buffer_len, BUFFERS_KEPT),
             pack_len: sizes.pack_len.min(len_max),
             signal: Arc::default(),
             uses: AtomicU64::new(0),
         }
+    }
+
+    /// Has what is read of sealed packs pass through a cache.
+    pub fn cached(mut self, cache: Option<Arc<Cache>>) -> Self {
+        self.cache = cache;
+        self
+    }
+
+    /// Has `may_wait` asked before a read waits for the bucket: the read fails as it does.
+    pub fn waiting_if(mut self, may_wait: fn() -> Result<(), Failure>) -> Self {
+        self.may_wait = may_wait;
+        self
     }
 
     /// Tells whether packs are filled in memory, and put whole: the bucket has no disk.
@@ -256,8 +274,43 @@ impl Packs {
         sealed.map(|pack| pack.name()).collect()
     }
 
+    /// Tells whether there is such a pack.
+    pub fn is_known(&self, number: PackNumber) -> bool {
+        self.slots.read().contains_key(&number)
+    }
+
+    /// Returns the objects of a number with their lengths; none while it is filled, or of one that is not known.
+    pub fn sealed(&self, number: PackNumber) -> Result<Vec<(PackName, u64)>, Failure> {
+        let slot = self.slots.read().get(&number).cloned();
+        let sealed = slot.iter().flat_map(Slot::sealed);
+        sealed
+            .map(|pack| Ok((pack.name(), self.index(pack)?.object_len())))
+            .collect()
+    }
+
+    /// Fills `into` with bytes of a pack's object from `offset` on, verified like everything else.
+    pub fn read_object(&self, name: PackName, offset: u64, into: &mut [u8]) -> Result<(), Failure> {
+        let slot = self.slot(name.number)?;
+        let pack = slot.sealed().iter().find(|pack| pack.name() == name);
+        let pack = pack.ok_or_else(|| missing_or_short(&name.key(&self.drive)))?;
+        pack.object_part(self.source(), &*self.index(pack)?, offset, into)
+    }
+
     /// Returns the whole chunk or page, verified by its digest.
     pub fn read(&self, at: Address) -> Result<Vec<u8>, Failure> {
+        self.read_from(at, self.source())
+    }
+
+    /// As `read`, from the bucket, whatever is kept nearer.
+    pub fn read_stored(&self, at: Address) -> Result<Vec<u8>, Failure> {
+        let source = Source {
+            cache: None,
+            ..self.source()
+        };
+        self.read_from(at, source)
+    }
+
+    fn read_from(&self, at: Address, source: Source<'_>) -> Result<Vec<u8>, Failure> {
         let slot = self.slots.read().get(&at.pack).cloned();
         match slot {
             Some(Slot::Open(writer)) => {
@@ -272,7 +325,7 @@ impl Packs {
                     return self.read_lost(at);
                 };
                 let mut bytes = vec![0; entry.len as usize];
-                pack.read_whole(&*self.bucket, entry, &mut bytes)?;
+                pack.read_whole(source, &index, entry, &mut bytes)?;
                 Ok(bytes)
             }
             None => self.read_lost(at),
@@ -294,7 +347,7 @@ impl Packs {
                     return self.read_part_of_lost(at, start, into);
                 };
                 check_range(entry.len, start, into.len(), at)?;
-                pack.read_into(&*self.bucket, &index, entry, start, into)
+                pack.read_into(self.source(), &index, entry, start, into)
             }
             None => self.read_part_of_lost(at, start, into),
         }
@@ -325,13 +378,14 @@ impl Packs {
         }
     }
 
-    /// Reads all of a sealed pack and verifies every block and every digest; returns its length.
-    pub fn verify(&self, number: PackNumber) -> Result<u64, Failure> {
+    /// Reads all of a sealed pack from the bucket and verifies every block and every digest; returns its length. `read` is
+    /// told of the bytes by and by.
+    pub fn verify(&self, number: PackNumber, read: &dyn Fn(u64)) -> Result<u64, Failure> {
         match self.slot(number)? {
             Slot::Open(writer) => Ok(writer.len()),
             Slot::Sealed(packs) => packs
                 .iter()
-                .try_fold(0, |len, pack| Ok(len + pack.verify(&*self.bucket)?)),
+                .try_fold(0, |len, pack| Ok(len + pack.verify(&*self.bucket, read)?)),
         }
     }
 
@@ -392,12 +446,20 @@ impl Packs {
         Ok((last.clone(), self.index(last)?))
     }
 
+    fn source(&self) -> Source<'_> {
+        Source {
+            bucket: &*self.bucket,
+            cache: self.cache.as_deref(),
+            may_wait: self.may_wait,
+        }
+    }
+
     fn index(&self, pack: &SealedPack) -> Result<Arc<Index>, Failure> {
         let use_number = self.uses.fetch_add(1, Ordering::Relaxed);
         match pack.cached(use_number) {
             Some(index) => Ok(index),
             None => {
-                let index = pack.load(&*self.bucket)?;
+                let index = pack.load(self.source())?;
                 self.forget_old_indexes(pack.name().number);
                 Ok(index)
             }

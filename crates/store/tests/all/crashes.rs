@@ -60,7 +60,7 @@ fn check_recovery(left: MemoryBucket, run: &Run, what: &str) {
     run.content.check_first(run.flushed, &packs);
     for pack in packs.table() {
         packs
-            .verify(pack.number)
+            .verify(pack.number, &|_| ())
             .unwrap_or_else(|failure| panic!("{what}: {failure}"));
     }
     assert_eq!(
@@ -174,7 +174,7 @@ fn a_read_that_goes_wrong_during_a_recovery_does_not_stay_wrong() {
         // It may fail; then the next recovery has to find everything.
         drop(recover(bucket, places));
         let packs = recover(left, places).unwrap();
-        packs.verify(number(1)).unwrap();
+        packs.verify(number(1), &|_| ()).unwrap();
     }
 }
 

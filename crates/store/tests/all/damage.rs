@@ -43,7 +43,7 @@ fn a_damaged_block_fails_what_touches_it_and_nothing_else() {
     assert_eq!(into, chunk(2, 100_000)[block as usize - 5_010..][..10]);
     assert_eq!(packs.read(addresses[0]), Ok(chunk(1, 5_000)));
     assert_eq!(packs.read(addresses[3]), Ok(chunk(4, 40_000)));
-    assert_names(&packs.verify(number(1)).unwrap_err(), &sealed.key);
+    assert_names(&packs.verify(number(1), &|_| ()).unwrap_err(), &sealed.key);
 }
 
 #[test]

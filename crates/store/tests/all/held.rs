@@ -47,7 +47,7 @@ fn chunks_are_read_while_a_pack_is_filled_and_from_the_object_that_it_becomes() 
     content.check(&packs);
     let other = Packs::new(bucket, drive(), packs.table());
     content.check(&other);
-    assert_eq!(other.verify(number(1)), Ok(sealed.len));
+    assert_eq!(other.verify(number(1), &|_| ()), Ok(sealed.len));
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn the_next_owner_makes_a_pack_that_was_never_put_of_what_the_journal_carries() 
     let recovered = next.recover_open(number(1), &content.carried(), &[]).unwrap();
     assert_eq!(recovered.missing, []);
     content.check(&next);
-    next.verify(number(1)).unwrap();
+    next.verify(number(1), &|_| ()).unwrap();
     // What no record carries is named.
     let lost = Packs::new(remote(), drive(), [])
         .recover_open(number(1), &place[..1], &[])

@@ -27,7 +27,7 @@ fn what_was_appended_is_read_from_memory_from_disk_and_from_the_sealed_pack() {
     content.check(&world.packs);
     assert_eq!(world.bucket.size(&sealed.key), Ok(Some(sealed.len)));
     assert_eq!(world.packs.entries(number(1)), Ok(sealed.entries.clone()));
-    assert_eq!(world.packs.verify(number(1)), Ok(sealed.len));
+    assert_eq!(world.packs.verify(number(1), &|_| ()), Ok(sealed.len));
     let packs = Packs::new(world.bucket.clone(), drive(), world.packs.table());
     content.check(&packs);
     assert_eq!(
@@ -157,7 +157,7 @@ fn a_pack_with_nothing_in_it_is_sealed_and_read() {
     assert_eq!(sealed.entries, []);
     let packs = Packs::new(world.bucket.clone(), drive(), [sealed.name]);
     assert_eq!(packs.entries(number(1)), Ok(vec![]));
-    assert_eq!(packs.verify(number(1)), Ok(sealed.len));
+    assert_eq!(packs.verify(number(1), &|_| ()), Ok(sealed.len));
 }
 
 #[test]
@@ -275,7 +275,7 @@ fn many_threads_append_flush_and_read_one_pack() {
     packs.seal(number(1)).unwrap();
     let packs = Packs::new(bucket, drive(), packs.table());
     contents.iter().for_each(|content| content.check(&packs));
-    packs.verify(number(1)).unwrap();
+    packs.verify(number(1), &|_| ()).unwrap();
 }
 
 #[test]
@@ -297,7 +297,7 @@ fn packs_that_were_closed_are_recovered_by_another_owner_at_once() {
         let recovered = next.recover_open(number(1), &content.carried(), &[]).unwrap();
         assert_eq!(recovered.missing, []);
         content.check(&next);
-        next.verify(number(1)).unwrap();
+        next.verify(number(1), &|_| ()).unwrap();
         drop((packs, pack));
         content.check(&next);
     }

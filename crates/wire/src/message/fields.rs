@@ -12,6 +12,11 @@ pub(super) fn put_flag(out: &mut Vec<u8>, flag: bool) {
     out.push(u8::from(flag));
 }
 
+/// Reads what a pack's name has behind its number.
+pub(super) fn tag(input: &mut Reader<'_>) -> Result<[u8; 8], Malformed> {
+    Ok(input.take(8)?.try_into().expect("8 bytes were taken"))
+}
+
 pub(super) fn session(input: &mut Reader<'_>) -> Result<SessionId, Malformed> {
     Ok(SessionId(input.varint()?))
 }

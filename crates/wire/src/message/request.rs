@@ -1,12 +1,12 @@
 //! What can be asked: the calls of [`Owner`](crate::Owner), and one that goes to the process that hosts it.
 
-use super::fields::{branch, branch_name, checkpoint_name, many, put_flag, put_text, session};
+use super::fields::{branch, branch_name, checkpoint_name, many, put_flag, put_text, session, tag};
 use super::shared::Ask;
 use crate::owner::{Access, Chunk, Who};
 use crate::shared::Sharer;
 use tenure_model::codec::{Codec, Malformed, Reader, malformed, put_bytes, put_varint};
 use tenure_model::record::Source;
-use tenure_model::{Address, Batch, BranchId, BranchName, CheckpointName, Digest, SessionId};
+use tenure_model::{Address, Batch, BranchId, BranchName, CheckpointName, Digest, PackNumber, SessionId};
 
 /// A call with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +52,19 @@ pub enum Request<'a> {
         at: Address,
         /// The first byte.
         start: u32,
+        /// How many.
+        len: u32,
+    },
+    /// `Owner::sealed`.
+    Sealed(PackNumber),
+    /// `Owner::part`.
+    Part {
+        /// The number of the pack.
+        pack: PackNumber,
+        /// Which of its objects.
+        tag: [u8; 8],
+        /// The first byte.
+        offset: u64,
         /// How many.
         len: u32,
     },
@@ -168,6 +181,10 @@ kinds! {
     Hear = 26,
     /// `Owner::rejoin`.
     Rejoin = 27,
+    /// `Owner::sealed`.
+    Sealed = 31,
+    /// `Owner::part`.
+    Part = 32,
 }
 
 impl Kind {
@@ -195,6 +212,8 @@ impl<'a> Request<'a> {
             Request::Ship(_) => Kind::Ship,
             Request::Page(_) => Kind::Page,
             Request::Read { .. } => Kind::Read,
+            Request::Sealed(_) => Kind::Sealed,
+            Request::Part { .. } => Kind::Part,
             Request::Room => Kind::Room,
             Request::Fork { .. } => Kind::Fork,
             Request::Checkpoint { .. } => Kind::Checkpoint,
@@ -250,6 +269,18 @@ impl<'a> Request<'a> {
                 put_varint(out, u64::from(*start));
                 put_varint(out, u64::from(*len));
             }
+            Request::Sealed(pack) => put_varint(out, pack.0),
+            Request::Part {
+                pack,
+                tag,
+                offset,
+                len,
+            } => {
+                put_varint(out, pack.0);
+                out.extend_from_slice(tag);
+                put_varint(out, *offset);
+                put_varint(out, u64::from(*len));
+            }
             Request::Room | Request::Branches | Request::Status | Request::Fold => {}
             Request::Fork { from, name } => {
                 from.write(out);
@@ -298,6 +329,13 @@ impl<'a> Request<'a> {
             Kind::Read => Request::Read {
                 at: Address::read(input)?,
                 start: input.number()?,
+                len: input.number()?,
+            },
+            Kind::Sealed => Request::Sealed(PackNumber(input.varint()?)),
+            Kind::Part => Request::Part {
+                pack: PackNumber(input.varint()?),
+                tag: tag(input)?,
+                offset: input.varint()?,
                 len: input.number()?,
             },
             Kind::Room => Request::Room,

@@ -2,10 +2,12 @@
 
 use super::fields::{
     branch, branch_option, inos, many, optional_text, put_branch_option, put_inos, put_optional_text,
-    put_text, put_texts, session, texts,
+    put_text, put_texts, session, tag, texts,
 };
 use super::shared::{locked, put_locked, put_tickets, tickets};
-use crate::owner::{BranchInfo, Created, Lent, Opened, Placed, Room, Shared, Shipped, Status};
+use crate::owner::{
+    BranchInfo, Created, Lent, Opened, Placed, Room, SealedPack, Shared, Shipped, Status, Verified,
+};
 use crate::shared::{Ordered, Seen};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -48,6 +50,8 @@ pub enum Response<'a> {
     Locked(Locked),
     /// Tickets that have become locks.
     Tickets(Vec<u64>),
+    /// Objects of a pack.
+    Sealed(Vec<SealedPack>),
 }
 
 impl<'a> Response<'a> {
@@ -118,6 +122,10 @@ impl<'a> Response<'a> {
                 out.push(16);
                 put_tickets(out, tickets);
             }
+            Response::Sealed(packs) => {
+                out.push(19);
+                put_list(out, packs);
+            }
         }
     }
 
@@ -147,6 +155,7 @@ impl<'a> Response<'a> {
             15 => Response::Locked(locked(input)?),
             16 => Response::Tickets(tickets(input)?),
             17 => Response::Lent(lent(input, |_| Ok(Shared::Kept))?),
+            19 => Response::Sealed(input.list()?),
             _ => return Err(malformed("response")),
         })
     }
@@ -206,6 +215,20 @@ fn stored(input: &mut Reader<'_>) -> Result<Shared<Infallible>, Malformed> {
     })
 }
 
+impl Codec for SealedPack {
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.tag);
+        put_varint(out, self.len);
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            tag: tag(input)?,
+            len: input.varint()?,
+        })
+    }
+}
+
 impl Codec for BranchInfo {
     fn write(&self, out: &mut Vec<u8>) {
         put_branch_option(out, self.branch);
@@ -246,6 +269,12 @@ impl Codec for Status {
         put_varint(out, self.page_bytes);
         put_varint(out, u64::from(self.pid));
         put_optional_text(out, self.trouble.as_deref());
+        // Without a deep check nothing stands here: so it was before there was one to tell of.
+        if let Some(verified) = self.verified {
+            put_varint(out, verified.packs);
+            put_varint(out, verified.of);
+            put_varint(out, verified.bytes);
+        }
     }
 
     fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -264,6 +293,18 @@ impl Codec for Status {
             page_bytes: input.varint()?,
             pid: input.number()?,
             trouble: optional_text(input)?,
+            verified: verified(input)?,
         })
     }
+}
+
+fn verified(input: &mut Reader<'_>) -> Result<Option<Verified>, Malformed> {
+    if input.remaining() == 0 {
+        return Ok(None);
+    }
+    Ok(Some(Verified {
+        packs: input.varint()?,
+        of: input.varint()?,
+        bytes: input.varint()?,
+    }))
 }

@@ -15,7 +15,7 @@ use std::borrow::Cow;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure_model::{Batch, DriveName, Failure, Refusal, limits};
+use tenure_model::{Batch, DriveName, Failure, PackNumber, Refusal, limits};
 
 /// How long a thread that loads waits for a client to take what was loaded: a live one takes it at once.
 const LOAD_PATIENCE: Duration = Duration::from_millis(20);
@@ -82,7 +82,7 @@ impl Unanswered {
             self.framed(Err(refusal.into()), slot)
         });
         let patience = match self.kind {
-            Kind::Page | Kind::Read => LOAD_PATIENCE,
+            Kind::Page | Kind::Read | Kind::Sealed | Kind::Part => LOAD_PATIENCE,
             Kind::Open
             | Kind::Close
             | Kind::Renew
@@ -208,6 +208,13 @@ fn answer_about<B>(
         Request::Place { session, chunks } => owner.place(session, &chunks).map(Response::Placed),
         Request::Page(at) => owner.page(at).map(|bytes| Response::Bytes(bytes.into())),
         Request::Read { at, start, len } => read(owner, at, start, len),
+        Request::Sealed(pack) => owner.sealed(pack).map(Response::Sealed),
+        Request::Part {
+            pack,
+            tag,
+            offset,
+            len,
+        } => part(owner, (pack, tag), offset, len),
         Request::Room => owner.room().map(Response::Room),
         Request::Fork { from, name } => owner.fork(&from, &name).map(Response::Created),
         Request::Checkpoint {
@@ -270,6 +277,19 @@ fn read<B>(
     }
     let mut bytes = vec![0; len];
     owner.read(at, start, &mut bytes)?;
+    Ok(Response::Bytes(Cow::Owned(bytes)))
+}
+
+fn part<B>(
+    owner: &dyn Owner<B>,
+    (pack, tag): (PackNumber, [u8; 8]),
+    offset: u64,
+    len: u32,
+) -> Result<Response<'static>, Error> {
+    if len as usize > limits::PART_LEN_MAX {
+        return Err(Refusal::InvalidArgument.into());
+    }
+    let bytes = owner.part(pack, tag, offset, len)?;
     Ok(Response::Bytes(Cow::Owned(bytes)))
 }
 

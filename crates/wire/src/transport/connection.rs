@@ -8,8 +8,8 @@ use super::lane::{Again, Lane, Lost, Purpose, REPEATS_MAX, Reply};
 use super::patience::{Dial, Patience};
 use crate::message::{Answer, Ask, Hello, Request, Response, SESSIONS_MAX};
 use crate::owner::{
-    Access, BranchInfo, Chunk, Created, Done, Error, Hold, Lent, Opened, Owner, Placed, Room, Shared,
-    Shipped, Status, Who, identity,
+    Access, BranchInfo, Chunk, Created, Done, Error, Hold, Lent, Opened, Owner, Placed, Room, SealedPack,
+    Shared, Shipped, Status, Who, identity,
 };
 use crate::shared::{Brought, Deed, LockAsk, Look, Ordered, Seen, Sharer};
 use parking_lot::Mutex;
@@ -22,7 +22,7 @@ use tenure_model::codec::{Malformed, malformed};
 use tenure_model::record::Source;
 use tenure_model::{
     Address, Attr, Batch, BranchId, BranchName, CheckpointName, Digest, DriveName, Failure, Ino, InoRange,
-    Locked, Refusal, SessionId,
+    Locked, PackNumber, Refusal, SessionId,
 };
 
 /// How long is waited for what is only told to a person, such as free space: who asks may be a thread that serves others.
@@ -252,6 +252,7 @@ take! {
     status: Response::Status(status) => status, Status;
     findings: Response::Findings(findings) => findings, Vec<String>;
     placed: Response::Placed(places) => places, Vec<Placed>;
+    sealed: Response::Sealed(packs) => packs, Vec<SealedPack>;
     ordered: Response::Ordered(ordered) => ordered, Ordered;
     held: Response::Seen(Seen::Inode(_, attr)) => attr, Attr;
     locked: Response::Locked(locked) => locked, Locked;
@@ -444,6 +445,20 @@ impl<B> Owner<B> for Connection {
         }
         out.copy_from_slice(&bytes);
         Ok(())
+    }
+
+    fn sealed(&self, pack: PackNumber) -> Result<Vec<SealedPack>, Error> {
+        self.call(&self.load, Request::Sealed(pack), sealed)
+    }
+
+    fn part(&self, pack: PackNumber, tag: [u8; 8], offset: u64, len: u32) -> Result<Vec<u8>, Error> {
+        let request = Request::Part {
+            pack,
+            tag,
+            offset,
+            len,
+        };
+        self.call(&self.load, request, bytes)
     }
 
     fn room(&self) -> Result<Room, Error> {

@@ -269,7 +269,7 @@ impl Visit {
         let pools = &self.station.pools;
         match kind {
             Kind::Ship => self.queue_ship(job),
-            Kind::Page | Kind::Read => pools.load.take(job),
+            Kind::Page | Kind::Read | Kind::Sealed | Kind::Part => pools.load.take(job),
             Kind::Place => pools.place.take(job),
             Kind::Act | Kind::Sync | Kind::Rejoin => pools.act.take(job),
             Kind::Look | Kind::Hold | Kind::LetGo | Kind::Lock | Kind::Hear => pools.look.take(job),

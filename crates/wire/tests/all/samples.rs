@@ -14,7 +14,8 @@ use tenure_model::{
 use tenure_wire::message::{Ask, Hello, Request, Response, Welcome};
 use tenure_wire::shared::{Brought, Deed, Entry, Kept, LockAsk, Look, Ordered, Place, Seen, Sharer, WriteAt};
 use tenure_wire::{
-    Access, BranchInfo, Chunk, Created, Error, Hold, Lent, Opened, Room, Shared, Shipped, Status, Who,
+    Access, BranchInfo, Chunk, Created, Error, Hold, Lent, Opened, Room, SealedPack, Shared, Shipped, Status,
+    Verified, Who,
 };
 
 pub(crate) fn who() -> Who {
@@ -374,6 +375,16 @@ fn usual_requests() -> Vec<(&'static str, Request<'static>)> {
                 len: 70_000,
             },
         ),
+        ("sealed", Request::Sealed(PackNumber(5))),
+        (
+            "part",
+            Request::Part {
+                pack: PackNumber(5),
+                tag: [9; 8],
+                offset: 1 << 20,
+                len: 2 << 20,
+            },
+        ),
         ("room", Request::Room),
         (
             "fork",
@@ -460,7 +471,15 @@ pub(crate) fn responses() -> Vec<(&'static str, Response<'static>)> {
         ("created", Response::Created(Created { branch: BranchId(2) })),
         ("branches", Response::Branches(vec![branch_info()])),
         ("status", Response::Status(status())),
+        ("status of a check", Response::Status(status_of_a_check())),
         ("findings", Response::Findings(vec!["pack 5 is short".into()])),
+        (
+            "sealed",
+            Response::Sealed(vec![SealedPack {
+                tag: [9; 8],
+                len: 5 << 20,
+            }]),
+        ),
     ];
     responses.extend(shared_responses());
     responses
@@ -501,6 +520,15 @@ pub(crate) fn status() -> Status {
         page_bytes: 1 << 20,
         pid: 4711,
         trouble: None,
+        verified: None,
+    }
+}
+
+fn status_of_a_check() -> Status {
+    let (packs, of, bytes) = (3, 40, 300);
+    Status {
+        verified: Some(Verified { packs, of, bytes }),
+        ..status()
     }
 }
 

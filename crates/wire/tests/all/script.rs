@@ -81,6 +81,8 @@ pub(crate) fn outcome(request: &Request<'_>) -> Result<Response<'static>, Error>
         | Request::GiveBack { .. }
         | Request::Page(_)
         | Request::Read { .. }
+        | Request::Sealed(_)
+        | Request::Part { .. }
         | Request::Checkpoint { .. }
         | Request::DeleteBranch(_)
         | Request::Branches

@@ -1,9 +1,12 @@
 //! A mount while it is there: the drive is opened, its branch held and served, and all of it given back at the end.
 
 use super::Args;
+use super::warm::Warming;
 use super::witness::Note;
+use crate::bucket;
+use crate::cache::Kept;
 use crate::clock::MachineClock;
-use crate::commands::status::{HIDDEN, Status, Unsynced, escaped};
+use crate::commands::status::{CacheStatus, HIDDEN, Status, Unsynced, Warm, escaped};
 use crate::drives::Drives;
 use crate::error::Told;
 use crate::mounts;
@@ -24,12 +27,20 @@ use tenure_client::{Branch, Files, SharedBranch, Witness};
 use tenure_model::{Clock, Failure, Refusal};
 use tenure_mount::kernel::{MountError, Unmount};
 use tenure_mount::{Had, Mount, Status as WriteStatus};
-use tenure_wire::{Access, Opened, Owner};
+use tenure_store::Cache;
+use tenure_wire::{Access, BranchInfo, Opened, Owner};
 
 type AnyOwner = Arc<dyn Owner<tenure_core::Branch>>;
 
 /// The longest that is waited for an owner to say how it is.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
+
+impl Args {
+    /// Tells whether what a server shows is not on this machine: it is on another, or its bucket is elsewhere.
+    fn is_served_far(&self, opened: &Opened) -> bool {
+        self.place.server.is_named() && (opened.tier == "bucket" || self.place.server.is_far())
+    }
+}
 
 /// Why a mount ends.
 enum End {
@@ -51,8 +62,10 @@ pub(super) struct Ready {
 pub(super) fn serve(args: &Args, ready: impl FnOnce(&Ready) -> Result<()>) -> Result<()> {
     let dir = std::path::absolute(&args.dir)?;
     vet(&dir, args)?;
-    let reached = reach_drive(args, &dir)?;
-    let served = mount_and_wait(args, &dir, &reached, ready);
+    let is_far = !args.place.server.is_named() && matches!(args.place.kept()?, bucket::Kept::Service(_));
+    let kept = is_far.then(|| args.cache.open());
+    let reached = reach_drive(args, &dir, kept.as_ref())?;
+    let served = mount_and_wait(args, &dir, (&reached, kept), ready);
     served.and(reached.close())
 }
 
@@ -79,7 +92,7 @@ fn vet(dir: &Path, args: &Args) -> Result<()> {
     }
 }
 
-fn reach_drive(args: &Args, dir: &Path) -> Result<Reached> {
+fn reach_drive(args: &Args, dir: &Path, kept: Option<&Kept>) -> Result<Reached> {
     let (name, place) = (&args.what.drive, &args.place);
     if args.create {
         let drives = Drives::made(place)?;
@@ -87,7 +100,9 @@ fn reach_drive(args: &Args, dir: &Path) -> Result<Reached> {
             drives.create(name)?;
         }
     }
-    reach::drive(place, name, reach::who(purpose(dir), false)).map_err(|error| not_reached(args, error))
+    let cache = kept.map(|kept| Arc::clone(&kept.cache)).unwrap_or_default();
+    let who = reach::who(purpose(dir), false);
+    reach::drive(place, name, who, &cache).map_err(|error| not_reached(args, error))
 }
 
 /// Says what would help where there is no such drive.
@@ -117,54 +132,42 @@ fn not_reached(args: &Args, error: anyhow::Error) -> anyhow::Error {
 fn mount_and_wait(
     args: &Args,
     dir: &Path,
-    reached: &Reached,
+    (reached, kept): (&Reached, Option<Kept>),
     ready: impl FnOnce(&Ready) -> Result<()>,
 ) -> Result<()> {
     let owner = reached.owner();
     let clock: Arc<dyn Clock> = Arc::new(MachineClock);
     let news = pins::news();
     let mut opened = owner.open(&reach::who(purpose(dir), reached.is_here()))?;
+    let kept = kept.or_else(|| args.is_served_far(&opened).then(|| args.cache.open()));
     let name = args.what.at.as_deref().unwrap_or(MAIN);
     let line = reach::line(&owner, &args.place, &args.what.drive, name)?;
     let read_only = args.read_only || line.branch.is_none();
-    let options = tenure_client::Options {
-        lag_max: args.lag_max(),
-        ..Default::default()
-    };
     let note = Arc::new(Note::default());
-    let branch = if args.shared {
-        if line.branch.is_none() {
-            return Err(Refusal::ReadOnly.into());
-        }
-        let shared = SharedBranch::join(
-            Arc::clone(&owner),
-            Arc::clone(&clock),
-            opened.clone(),
-            name,
-            options,
-        )?;
-        Had::Shared(Arc::new(shared))
-    } else {
-        let access = if read_only {
-            Access::Read
-        } else {
-            Access::Exclusive
-        };
-        let branch = Arc::new(Branch::hold(
-            Arc::clone(&owner),
-            (Arc::clone(&clock), Arc::clone(&note) as Arc<dyn Witness>),
-            opened.clone(),
-            (name, access),
-            options,
-        )?);
-        if !read_only {
-            opened.notices.extend(note.begin(&branch)?);
-        }
-        Had::Whole(branch)
-    };
+    let branch = taken(args, &owner, &clock, &note, &mut opened, &line)?;
+    // What is shared is asked of its owner, who may be here.
+    let kept = kept.filter(|_| !args.shared || reached.is_here());
+    let warming = begin_to_warm(args, kept.as_ref(), &branch, &mut opened.notices);
     let files = branch.files();
     let (end, ended) = channel();
-    let mount = attach(args, dir, read_only, &opened, &owner, branch, clock, end.clone())?;
+    let about = About {
+        drive: args.what.drive.to_string(),
+        branch: name.to_owned(),
+        dir: dir.to_owned(),
+        read_only,
+        lag_max_ms: args.lag,
+        shared: args.shared,
+        server: args.place.server.named(),
+        opened: opened.clone(),
+        cache: kept.map(|kept| kept.cache),
+        warm: Box::new(warming.teller()),
+    };
+    let asked = AskedOwner {
+        owner: Arc::clone(&owner),
+        is_asked: Arc::default(),
+    };
+    let status = about.writer(asked, branch.files());
+    let mount = attach(args, (dir, read_only), status, branch, clock, end.clone())?;
     if let Err(error) = note.publish() {
         let what = format!("should this process be killed, nobody will say how much was lost: {error:#}");
         opened.notices.push(what);
@@ -177,16 +180,79 @@ fn mount_and_wait(
         notices: opened.notices.into_iter().chain(news).collect(),
     })?;
     let reason = ended.recv().expect("the mount holds a sender");
+    warming.end();
     finish(mount, &*files, &reason)
 }
 
-#[expect(clippy::too_many_arguments, reason = "each is a part of one mount, used once")]
+/// Takes the branch, as this mount wants it.
+fn taken(
+    args: &Args,
+    owner: &AnyOwner,
+    clock: &Arc<dyn Clock>,
+    note: &Arc<Note>,
+    opened: &mut Opened,
+    line: &BranchInfo,
+) -> Result<Had> {
+    let name = &line.name;
+    let options = tenure_client::Options {
+        lag_max: args.lag_max(),
+        ..Default::default()
+    };
+    if args.shared {
+        if line.branch.is_none() {
+            return Err(Refusal::ReadOnly.into());
+        }
+        let (owner, clock) = (Arc::clone(owner), Arc::clone(clock));
+        let shared = SharedBranch::join(owner, clock, opened.clone(), name, options)?;
+        return Ok(Had::Shared(Arc::new(shared)));
+    }
+    let read_only = args.read_only || line.branch.is_none();
+    let access = if read_only {
+        Access::Read
+    } else {
+        Access::Exclusive
+    };
+    let branch = Arc::new(Branch::hold(
+        Arc::clone(owner),
+        (Arc::clone(clock), Arc::clone(note) as Arc<dyn Witness>),
+        opened.clone(),
+        (name, access),
+        options,
+    )?);
+    if !read_only {
+        opened.notices.extend(note.begin(&branch)?);
+    }
+    Ok(Had::Whole(branch))
+}
+
+/// Lets a branch be read through the cache, and begins to bring what is wanted to it.
+fn begin_to_warm(args: &Args, kept: Option<&Kept>, branch: &Had, notices: &mut Vec<String>) -> Warming {
+    notices.extend(kept.and_then(|kept| kept.notice.clone()));
+    match (branch, kept) {
+        (Had::Whole(branch), Some(kept)) => {
+            branch.read_through(Arc::clone(&kept.cache));
+            Warming::begin(args, kept, branch)
+        }
+        (Had::Whole(_) | Had::Shared(_), _) => {
+            let why = if args.shared {
+                "a shared branch is read from its owner"
+            } else {
+                "what is read of this drive is on this machine's disk already"
+            };
+            notices.extend(
+                args.warm
+                    .as_ref()
+                    .map(|_| format!("--warm has nothing to bring: {why}")),
+            );
+            Warming::default()
+        }
+    }
+}
+
 fn attach(
     args: &Args,
-    dir: &Path,
-    read_only: bool,
-    opened: &Opened,
-    owner: &AnyOwner,
+    (dir, read_only): (&Path, bool),
+    status: WriteStatus,
     branch: Had,
     clock: Arc<dyn Clock>,
     end: Sender<End>,
@@ -202,21 +268,6 @@ fn attach(
         transport: args.transport(),
         wakeups: args.wakeups(),
     };
-    let about = About {
-        drive: args.what.drive.to_string(),
-        branch: name.to_owned(),
-        dir: dir.to_owned(),
-        read_only,
-        lag_max_ms: args.lag,
-        shared: args.shared,
-        server: args.place.server.named(),
-        opened: opened.clone(),
-    };
-    let asked = AskedOwner {
-        owner: Arc::clone(owner),
-        is_asked: Arc::default(),
-    };
-    let status = about.writer(asked, branch.files());
     let on_end = Box::new(move || drop(end.send(End::Gone)));
     Ok(Mount::attach(branch, clock, dir, &mount_options, status, on_end)?)
 }
@@ -302,6 +353,8 @@ struct About {
     lag_max_ms: u64,
     server: Option<String>,
     opened: Opened,
+    cache: Option<Arc<Cache>>,
+    warm: Box<dyn Fn() -> Option<Warm> + Send + Sync>,
 }
 
 impl About {
@@ -362,6 +415,8 @@ impl About {
             journal_bytes: of_owner.as_ref().map_or(0, |status| status.journal_bytes),
             requests,
             bucket_requests: of_owner.map(|status| status.requests).unwrap_or_default(),
+            cache: self.cache.as_ref().map(|cache| CacheStatus::of(&cache.usage())),
+            warm: (self.warm)(),
             notices: [&self.opened.notices[..], &branch.damage()].concat(),
             trouble,
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tenure_core::Branch;
 use tenure_model::{DriveName, Refusal};
 use tenure_server::{Drives, Peers};
-use tenure_store::Bucket;
+use tenure_store::{Bucket, Cache};
 use tenure_wire::{Error, Host, ServerAddress, Whereabouts};
 
 /// The drives of a bucket.
@@ -17,8 +17,14 @@ pub(super) struct Served {
 }
 
 impl Served {
-    pub(super) fn new(bucket: Arc<dyn Bucket>, at: ServerAddress, peers: Arc<dyn Peers>) -> Self {
-        let options = reach::options(Some(at));
+    /// Serves the drives of a bucket; what is read of it passes through the cache, if there is one.
+    pub(super) fn new(
+        (bucket, cache): (Arc<dyn Bucket>, Option<Arc<Cache>>),
+        at: ServerAddress,
+        peers: Arc<dyn Peers>,
+    ) -> Self {
+        let mut options = reach::options(Some(at));
+        options.cache = cache;
         Served {
             drives: Drives::new(Arc::clone(&bucket), options, peers),
             bucket,
