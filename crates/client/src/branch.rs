@@ -276,9 +276,6 @@ impl Branch {
         let holds = inner
             .id
             .filter(|_| self.broken() != Some(Error::Refused(Refusal::ReadOnly)));
-        if holds.is_some() {
-            inner.drop_ended();
-        }
         let synced = holds.map_or(Ok(()), |_| self.sync_all());
         if holds.is_some() && synced.is_ok() && inner.merge_all() {
             // Everything is durable already, if not in its last shape.
@@ -335,25 +332,35 @@ impl Inner {
     }
 
     pub(crate) fn unsynced(&self) -> Unsynced {
+        let (ops, bytes) = {
+            let state = self.state.read();
+            let in_flight = self.waiting.in_flight();
+            let logs = || state.cuts.iter().map(|(log, _)| log).chain([&state.log]);
+            let contents = logs().map(|log| log.contents).sum::<u64>() + in_flight.contents;
+            (
+                logs().map(|log| log.count).sum::<u64>() + in_flight.ops,
+                contents + state.stage.bytes(),
+            )
+        };
+        let is_any = ops > 0 || bytes > 0;
+        let age = self.waits_for().filter(|_| is_any).unwrap_or_default();
+        Unsynced { ops, bytes, age }
+    }
+
+    /// Returns for how long the oldest of what is not shipped has waited, also what nobody would miss.
+    pub(crate) fn waits_for(&self) -> Option<Duration> {
         let state = self.state.read();
-        let in_flight = self.waiting.in_flight();
         let first_cut = state.cuts.front().and_then(|(log, _)| log.oldest());
-        let oldest = [
-            first_cut,
-            state.log.oldest(),
-            state.stage.oldest(),
-            in_flight.since,
-        ]
-        .into_iter()
-        .flatten()
-        .min();
-        let age = oldest.map_or(Duration::ZERO, |since| self.clock.elapsed().saturating_sub(since));
-        let logs = || state.cuts.iter().map(|(log, _)| log).chain([&state.log]);
-        Unsynced {
-            ops: logs().map(|log| log.count).sum::<u64>() + in_flight.ops,
-            bytes: logs().map(|log| log.contents).sum::<u64>() + in_flight.contents + state.stage.bytes(),
-            age,
-        }
+        let in_flight = self.waiting.in_flight().since;
+        let all = [first_cut, state.log.oldest(), state.stage.oldest(), in_flight];
+        let oldest = all.into_iter().flatten().min()?;
+        Some(self.clock.elapsed().saturating_sub(oldest))
+    }
+
+    /// Tells whether something has waited for the lag, or will have within `tick`.
+    pub(crate) fn is_lag_over(&self, tick: Duration) -> bool {
+        self.waits_for()
+            .is_some_and(|age| age + tick >= self.options.lag_max)
     }
 
     /// Returns the owner for a call that is waited for; fails where it is elsewhere and the calling thread may not wait.
@@ -439,10 +446,12 @@ impl Inner {
         and: impl FnOnce(&mut State, Outcome) -> R,
     ) -> Result<R, Undecided> {
         let outcome = state.branch.change(op)?;
-        state.log.push(op, self.clock.elapsed());
-        let (first, long) = (state.log.count == 1, state.log.ops.len() >= LOG_SHIP);
+        let first = state.log.is_empty();
+        if state.log.push(op, self.clock.elapsed()) {
+            self.witness.changed();
+        }
+        let long = state.log.ops.len() >= LOG_SHIP;
         let answer = and(&mut state, outcome);
-        self.witness.changed();
         self.witness.staged(state.stage.bytes());
         state.cut_long_log();
         drop(state);

@@ -11,6 +11,7 @@ use tenure_model::{ChunkPlace, Ino, Op};
 #[derive(Default)]
 pub(crate) struct Log {
     pub(crate) ops: Vec<u8>,
+    /// How many of them somebody would miss: nobody misses the end of an inode that nobody can reach.
     pub(crate) count: u64,
     pub(crate) chunks: Vec<ChunkPlace>,
     /// Bytes that programs have written and that these ops put into files.
@@ -21,16 +22,18 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// Appends an op that was applied.
-    pub(crate) fn push(&mut self, op: &Op, now: Duration) {
+    /// Appends an op that was applied; tells whether somebody would miss it.
+    pub(crate) fn push(&mut self, op: &Op, now: Duration) -> bool {
         op.write(&mut self.ops);
-        self.count += 1;
+        let is_missed = !matches!(op, Op::Drop { .. });
+        self.count += u64::from(is_missed);
         self.since.get_or_insert(now);
+        is_missed
     }
 
     /// Tells whether there is nothing to ship.
     pub(crate) fn is_empty(&self) -> bool {
-        self.count == 0
+        self.ops.is_empty()
     }
 
     /// Returns when the oldest op came.

@@ -11,7 +11,7 @@
 //! The shipper does it, or the thread that asks where that is sooner: when nobody ships, little is to be shipped, and that
 //! has been quick before. Whoever ships has said that changes are lost before another can find nothing to ship.
 
-use crate::branch::{Branch, Inner, State, Threads, Unsynced};
+use crate::branch::{Branch, Inner, State, Threads};
 use crate::log::Log;
 use crate::retained::Retained;
 use crate::wait;
@@ -163,7 +163,7 @@ impl Branch {
     /// Does what is due by the clock, where no thread does it: settles a full stage, ships what has waited for the lag.
     pub fn step(&self) {
         let inner = &self.inner;
-        if inner.is_stage_due() || inner.unsynced().age >= inner.options.lag_max {
+        if inner.is_stage_due() || inner.is_lag_over(Duration::ZERO) {
             inner.serve(Vec::new());
         }
     }
@@ -190,14 +190,14 @@ impl Inner {
             match self.waiting.turn(tick) {
                 Turn::Ship(waiters) => self.serve(waiters),
                 Turn::Look => {
-                    if self.unsynced().age + tick >= self.options.lag_max {
+                    if self.is_lag_over(tick) {
                         self.serve(Vec::new());
                     }
                     let has_ended = !self.ended.is_empty();
                     if has_ended && self.ended.rests() {
                         self.waiting.settle();
                     }
-                    if has_ended || self.unsynced() != Unsynced::default() {
+                    if has_ended || self.waits_for().is_some() {
                         self.waiting.changed();
                     } else if self.state.write().frays.fall_due(0) {
                         // Nobody writes any more: what was written is put in shape.
@@ -253,9 +253,14 @@ impl Inner {
     /// Settles what the waiters want durable; without any, when something has waited for the lag, or when it is little,
     /// everything: the less a crash takes from files whose names it leaves, the better.
     fn settle_for(&self, waiters: &[Waiter]) -> Result<(), Error> {
-        let all = waiters.is_empty() || waiters.iter().any(|waiter| matches!(waiter.scope, Scope::All));
+        let has_asked_all = waiters.iter().any(|waiter| matches!(waiter.scope, Scope::All));
+        if has_asked_all {
+            // What is forked or named next holds nothing that was removed before.
+            self.drop_ended();
+        }
+        let all = waiters.is_empty() || has_asked_all;
         let staged = self.state.read().stage.bytes();
-        if all || self.unsynced().age >= self.options.lag_max || staged <= LITTLE {
+        if all || self.is_lag_over(Duration::ZERO) || staged <= LITTLE {
             return self.settle_all();
         }
         waiters.iter().try_for_each(|waiter| match waiter.scope {

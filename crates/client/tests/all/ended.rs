@@ -1,10 +1,11 @@
 //! Inodes that nobody can reach any more: they go by themselves, soon and after their names.
 
-use crate::world::{At, World, make, name, options};
+use crate::world::{At, World, branch_name, make, name, options};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use tenure_client::{Branch, Options};
-use tenure_model::Ino;
+use tenure_client::{Branch, Options, Owner, Unsynced};
+use tenure_model::record::Source;
+use tenure_model::{BranchId, Ino};
 
 /// Makes files and takes their names away, as the kernel does: it forgets an inode after that.
 fn remove(branch: &Branch, count: u32) {
@@ -34,6 +35,39 @@ fn what_was_removed_goes_soon_without_being_asked() {
             "what they held is not written any more"
         );
     }
+}
+
+#[test]
+fn what_was_removed_before_everything_is_synced_is_in_no_fork() {
+    for at in [At::Here, At::Elsewhere] {
+        let world = World::new(at, Options::default());
+        remove(&world.branch, 300);
+        world.branch.sync_all().unwrap();
+        let source = Source::Branch(BranchId(1));
+        world.owner.fork(&source, &branch_name("attempt")).unwrap();
+        let inodes: Vec<_> = world
+            .owner
+            .branches()
+            .unwrap()
+            .iter()
+            .map(|line| line.inodes)
+            .collect();
+        assert_eq!(inodes, [1, 1]);
+    }
+}
+
+#[test]
+fn the_end_of_what_nobody_can_reach_is_missed_by_nobody_and_shipped() {
+    let world = World::new(At::Here, options(1 << 20));
+    let ino = make(&world.branch, "file").unwrap();
+    world.branch.unlink(Ino::ROOT, &name("file")).unwrap();
+    world.sync(ino);
+    let inodes = || world.owner.branches().unwrap()[0].inodes;
+    assert_eq!(inodes(), 2);
+    world.branch.drop_orphan_soon(ino);
+    assert_eq!(world.branch.unsynced(), Unsynced::default());
+    world.branch.sync_all().unwrap();
+    assert_eq!(inodes(), 1);
 }
 
 #[test]
