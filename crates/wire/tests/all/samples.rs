@@ -314,13 +314,14 @@ fn shared_responses() -> Vec<(&'static str, Response<'static>)> {
 
 /// One request of each kind.
 pub(crate) fn requests() -> Vec<(&'static str, Request<'static>)> {
-    let mut requests = usual_requests();
+    let mut requests = of_sessions();
+    requests.extend(of_drives());
     let asks = asks().into_iter();
     requests.extend(asks.map(|(name, ask)| (name, Request::Shared(sharer(), ask))));
     requests
 }
 
-fn usual_requests() -> Vec<(&'static str, Request<'static>)> {
+fn of_sessions() -> Vec<(&'static str, Request<'static>)> {
     let session = SessionId(300);
     vec![
         ("open", Request::Open(who())),
@@ -386,6 +387,11 @@ fn usual_requests() -> Vec<(&'static str, Request<'static>)> {
             },
         ),
         ("room", Request::Room),
+    ]
+}
+
+fn of_drives() -> Vec<(&'static str, Request<'static>)> {
+    vec![
         (
             "fork",
             Request::Fork {
