@@ -28,6 +28,9 @@ pub const MESSAGE_LEN_MAX: usize = 64 << 20;
 pub const PART_LEN_MAX: usize = 4 << 20;
 /// Entries that may share one 60-bit hash of their names in a directory.
 pub const HASH_COLLISIONS_MAX: u64 = 16;
+/// Numbers from the oldest act of a session that was not answered to the next that it asks for: more than a mount has underway. An
+/// act that is as far behind another one was put in order before it.
+pub const ACT_SPAN_MAX: u64 = 128;
 /// Inode numbers lent at once: a branch rarely creates more between two syncs.
 pub const INO_RANGE_LEN: u64 = 1 << 20;
 /// Bytes in the name of a drive, branch or checkpoint: it becomes part of an object's key.

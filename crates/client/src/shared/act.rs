@@ -3,13 +3,11 @@
 use super::{Callers, Inner, Pending};
 use crate::wait;
 use std::sync::Arc;
-use tenure_model::{Attr, Ino, Op, Refusal, Timestamp};
+use tenure_model::{Attr, Ino, Op, Refusal, Timestamp, limits};
 use tenure_wire::owner::Hold;
 use tenure_wire::shared::{Deed, Place};
 use tenure_wire::{Error, Owner};
 
-/// Numbers from the oldest act that was not answered to the next: an owner remembers twice as many.
-const SPAN_MAX: u64 = 128;
 /// Bytes of acts that are kept, about, before they are made durable: they must be one message.
 const KEPT_MAX: usize = 24 << 20;
 
@@ -67,7 +65,7 @@ impl Inner {
                 .iter()
                 .find(|(_, pending)| pending.place.is_none())
                 .map(|(number, _)| *number);
-            if oldest.is_none_or(|oldest| state.last < oldest + SPAN_MAX) {
+            if oldest.is_none_or(|oldest| state.last < oldest + limits::ACT_SPAN_MAX) {
                 break;
             }
             self.answered.wait(&mut state);

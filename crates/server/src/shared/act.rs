@@ -97,13 +97,17 @@ impl Inner {
         hold: Hold,
     ) -> Result<Ordered, Undone> {
         let Asked { id, branch, .. } = *asked;
-        let before = live.state.shares(id.session, branch)?.mark(id);
-        if let Some(mark) = before {
+        let sharing = live.state.shares(id.session, branch)?;
+        if let Some(mark) = sharing.mark(id) {
             if mark.digest != asked.mark {
                 // Another client goes on with this session's numbers: a copy of the one that was here.
                 return Err(Refusal::Stale.into());
             }
             return again(live, asked, (mark.behind, hold));
+        }
+        if sharing.is_long_past(id) {
+            // It was answered long ago: this is a late copy of what was asked then.
+            return Err(Refusal::InvalidArgument.into());
         }
         let (op, chunks) = asked.op(live)?;
         if number_of(&op).is_some_and(|ino| !live.state.may_use(id.session, ino)) {

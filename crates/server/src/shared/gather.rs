@@ -227,7 +227,7 @@ impl Inner {
         self.with(|live| {
             let known = |id: ActId| {
                 let sharing = live.state.sharing(branch);
-                sharing.is_some_and(|sharing| sharing.mark(id).is_some())
+                sharing.is_some_and(|sharing| sharing.has_act(id))
             };
             let last = live.state.sharing(branch).and_then(|sharing| sharing.last);
             let share = live.shares.0.get_mut(&branch);

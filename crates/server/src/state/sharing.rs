@@ -8,10 +8,10 @@ use crate::vet::is_lent;
 use std::collections::{BTreeMap, VecDeque};
 use tenure_core::{Decision, Undecided};
 use tenure_model::codec::{Codec, Malformed, Reader, malformed, put_option, put_varint};
-use tenure_model::{Act, ActId, BranchId, Digest, Ino, Op, SessionId};
+use tenure_model::{Act, ActId, BranchId, Digest, Ino, Op, SessionId, limits};
 
-/// Acts that are remembered of each session: no client has so many numbers between its oldest unanswered act and its next.
-pub(crate) const MARKS_MAX: usize = 256;
+/// Acts that are remembered of each session: all that may be asked again, in whatever order they came.
+const MARKS_MAX: usize = 2 * limits::ACT_SPAN_MAX as usize;
 
 /// An act that was put in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +55,19 @@ impl Sharing {
     pub(crate) fn mark(&self, id: ActId) -> Option<Mark> {
         let marks = self.sessions.get(&id.session)?;
         marks.iter().find(|mark| mark.number == id.number).copied()
+    }
+
+    /// Tells whether an act that a session was answered is in order: it is remembered, or so far behind one that is that it came
+    /// before.
+    pub(crate) fn has_act(&self, id: ActId) -> bool {
+        self.mark(id).is_some() || self.is_long_past(id)
+    }
+
+    /// Tells whether an act was put in order, or refused, before others that are remembered.
+    pub(crate) fn is_long_past(&self, id: ActId) -> bool {
+        let marks = self.sessions.get(&id.session).into_iter().flatten();
+        let last = marks.map(|mark| mark.number).max();
+        last.is_some_and(|last| id.number + limits::ACT_SPAN_MAX <= last)
     }
 
     fn remember(&mut self, act: &Act) {

@@ -536,6 +536,39 @@ fn acts_of_any_sessions_make_what_one_tree_makes_of_them_also_when_owners_are_lo
 }
 
 #[test]
+fn acts_that_are_durable_and_that_their_session_keeps_are_not_done_again_however_many() {
+    on_each_tier(|bucket| {
+        let drive = create(&bucket);
+        let (mut ada, mut bob) = (Member::new(&drive, "ada"), Member::new(&drive, "bob"));
+        let ino = ada.create("log", Hold::No).unwrap();
+        for number in 0..600 {
+            ada.write(ino, WriteAt::End, format!("{number};").as_bytes())
+                .unwrap();
+        }
+        // Of this sync only its own session hears.
+        bob.sync();
+        ada.write(ino, WriteAt::End, b"behind").unwrap();
+        let nowhere = create(&MemoryBucket::new());
+        (ada.drive, bob.drive) = (nowhere.clone(), nowhere);
+        drop(drive);
+        let drive = open(&bucket);
+        ada.rejoin(&drive).unwrap();
+        bob.rejoin(&drive).unwrap();
+        let expected: String = (0..600).map(|number| format!("{number};")).collect();
+        assert_eq!(
+            String::from_utf8_lossy(&bob.read(ino).unwrap()),
+            expected + "behind"
+        );
+        let first = ada.kept[1].clone();
+        assert_eq!(
+            refused(drive.act(ada.who, first.number, &first.deed, Hold::No)),
+            Refusal::InvalidArgument,
+            "a late copy of it is not done again"
+        );
+    });
+}
+
+#[test]
 fn a_new_owner_answers_nothing_before_all_have_come_or_were_waited_for() {
     on_each_tier(|bucket| {
         let drive = create(&bucket);
