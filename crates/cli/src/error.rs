@@ -138,6 +138,10 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
 fn of_failure(failure: &Failure) -> u8 {
     match failure {
         Failure::Unknown(_) | Failure::Waits(_) => UNKNOWN,
-        Failure::DidNotHappen(_) | Failure::NoSpace(_) | Failure::Corrupt(_) | Failure::Fenced(_) => FAILED,
+        Failure::DidNotHappen(_)
+        | Failure::NoSpace(_)
+        | Failure::Corrupt(_)
+        | Failure::Newer(_)
+        | Failure::Fenced(_) => FAILED,
     }
 }

@@ -237,8 +237,7 @@ impl Inner {
 fn may_succeed(error: &Error) -> bool {
     match error {
         Error::Failed(Failure::DidNotHappen(_) | Failure::Unknown(_) | Failure::Waits(_)) => true,
-        Error::Failed(Failure::NoSpace(_) | Failure::Corrupt(_) | Failure::Fenced(_)) | Error::Refused(_) => {
-            false
-        }
+        Error::Failed(Failure::NoSpace(_) | Failure::Corrupt(_) | Failure::Newer(_) | Failure::Fenced(_))
+        | Error::Refused(_) => false,
     }
 }

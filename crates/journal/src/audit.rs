@@ -4,7 +4,7 @@
 //! no fault. Invariant: one fault does not hide those of other objects.
 
 use crate::epoch;
-use crate::evidence::Claimed;
+use crate::evidence::{self, Claimed};
 use crate::manifest;
 use crate::seal;
 use crate::tier::bucket::read::{self as objects, Names};
@@ -75,7 +75,7 @@ impl Audit<'_> {
     fn note<T>(&mut self, read: Result<T, Failure>) -> Result<Option<T>, Failure> {
         match read {
             Ok(read) => Ok(Some(read)),
-            Err(Failure::Corrupt(why)) => {
+            Err(Failure::Corrupt(why) | Failure::Newer(why)) => {
                 self.faults.push(why);
                 Ok(None)
             }
@@ -85,7 +85,11 @@ impl Audit<'_> {
 
     /// Looks at the claims and the marks, and returns the newest epoch.
     fn claims(&mut self) -> Result<Epoch, Failure> {
-        let newest = Claimed::list(self.bucket, self.drive)?.newest();
+        let claimed = Claimed::list(self.bucket, self.drive)?;
+        let stray = claimed.stray();
+        let newest = stray.map_or(claimed.newest(), |(before, _)| before);
+        self.faults
+            .extend(stray.map(|(before, stray)| evidence::stray_claim(self.drive, before, stray)));
         for number in 1..=newest.0 {
             let key = epoch::key(self.drive, Epoch(number));
             let read = epoch::read(self.bucket, self.drive, Epoch(number));

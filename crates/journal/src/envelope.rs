@@ -55,8 +55,8 @@ impl Kind {
         let (head, body) = bytes[..bytes.len() - DIGEST_LEN].split_at(HEAD_LEN);
         let version = u32::from_le_bytes(head[MAGIC_LEN..].try_into().expect("4 bytes were taken"));
         if version != self.version {
-            return Err(corrupt(format!(
-                "it is a {what} of version {version}, which this program cannot read: use a newer tenure"
+            return Err(Failure::Newer(format!(
+                "{key}: it is a {what} of version {version}, which this program cannot read: use a newer tenure"
             )));
         }
         T::parsed(body).map_err(|malformed| corrupt(malformed.to_string()))
@@ -99,7 +99,8 @@ mod tests {
         let failure = KIND
             .opened::<Body>(&key(), &newer.wrapped(&Body(Seq(1))))
             .unwrap_err();
-        let words = "corrupt: drives/a/b: it is a test of version 4, which this program cannot read: use a newer tenure";
+        let words =
+            "drives/a/b: it is a test of version 4, which this program cannot read: use a newer tenure";
         assert_eq!(failure.to_string(), words);
     }
 

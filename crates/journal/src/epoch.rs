@@ -92,11 +92,12 @@ fn refuse_newer(bucket: &dyn Bucket, drive: &DriveName, epoch: Epoch) -> Result<
         return Ok(());
     }
     let key = key(drive, epoch);
-    match bucket.get(&key)? {
-        Some(bytes) if KIND.is_whole(&bytes) && !KIND.is_version_of(&bytes) => {
+    match bucket.get(&key) {
+        Ok(Some(bytes)) if KIND.is_whole(&bytes) && !KIND.is_version_of(&bytes) => {
             KIND.opened::<Claim>(&key, &bytes).map(drop)
         }
-        Some(_) | None => Ok(()),
+        Ok(_) | Err(Failure::Corrupt(_)) => Ok(()),
+        Err(failure) => Err(failure),
     }
 }
 

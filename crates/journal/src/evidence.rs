@@ -5,10 +5,12 @@
 use crate::epoch;
 use crate::manifest::{self, Latest, Tier};
 use crate::seal::{self, Seal};
+use crate::tier::bucket::read::Names;
 use crate::tier::bucket::segment;
 use crate::tier::folder::mark::Mark;
 use crate::tier::folder::read::{self, OfEpoch};
 use std::collections::BTreeSet;
+use tenure_model::limits::CLAIMS_MISSING_MAX;
 use tenure_model::{DriveName, Epoch, Failure, Seq};
 use tenure_store::key::{number_text, parse_number};
 use tenure_store::{Bucket, Key};
@@ -22,6 +24,8 @@ const RESTORE: &str = "restore it from a copy of the bucket; nothing was changed
 /// What is known of a drive before its journal is read.
 pub(crate) struct Survey {
     pub(crate) latest: Latest,
+    /// The newest epoch that is claimed; 0 where none is.
+    pub(crate) newest: Epoch,
     /// The claimed epochs from that of the oldest manifest on, in order.
     pub(crate) past: Vec<Past>,
     /// The epochs whose claims are gone.
@@ -47,11 +51,13 @@ impl Survey {
         let latest = manifest::latest(bucket, drive)?;
         let seen = Seen::list(bucket, drive, &latest)?;
         let claimed = Claimed::list(bucket, drive)?;
+        claimed.refuse_stray(drive)?;
         claimed.check(bucket, drive, seen)?;
         let past = claimed.past(bucket, (drive, own), &latest);
         let past = past.map_err(|failure| latest.blamed(failure))?;
         Ok(Self {
             gaps: claimed.gaps(),
+            newest: claimed.newest(),
             latest,
             past,
         })
@@ -61,6 +67,30 @@ impl Survey {
     pub(crate) fn first_epoch(&self) -> Epoch {
         let manifest = self.latest.manifest.as_ref();
         manifest.map_or(Epoch(1), |manifest| manifest.epoch)
+    }
+
+    /// Tells whether all that is to be read can be read without ending an epoch meanwhile: files have their names, and of objects
+    /// the first free one must be taken to find the end.
+    pub(crate) fn is_read_by_name(&self) -> bool {
+        self.past.iter().all(|past| past.tier == Tier::Folder)
+    }
+
+    /// Fails where the owner before was a newer program, as the first of what it has put says: claiming would depose it, for
+    /// somebody who cannot read what it wrote.
+    pub(crate) fn refuse_newer(&self, bucket: &dyn Bucket, drive: &DriveName) -> Result<(), Failure> {
+        let Some(last) = self.past.last().filter(|last| last.tier == Tier::Bucket) else {
+            return Ok(());
+        };
+        let names = Names {
+            bucket,
+            drive,
+            epoch: last.epoch,
+        };
+        match names.look_up(segment::OPENING) {
+            Err(failure @ Failure::Newer(_)) => Err(failure),
+            // What else is wrong there is found when it is read.
+            Ok(_) | Err(_) => Ok(()),
+        }
     }
 }
 
@@ -112,6 +142,7 @@ impl Claimed {
     pub(crate) fn list(bucket: &dyn Bucket, drive: &DriveName) -> Result<Self, Failure> {
         let names = bucket.children(&format!("drives/{drive}/epochs/"))?;
         let epochs = names.iter().filter_map(|name| parse_number(name)).map(Epoch);
+        let epochs = epochs.filter(|epoch| *epoch > Epoch(0));
         Ok(Self {
             epochs: epochs.collect(),
             marks: names.iter().filter_map(|name| Mark::parse(name)).collect(),
@@ -120,6 +151,28 @@ impl Claimed {
 
     pub(crate) fn newest(&self) -> Epoch {
         self.epochs.last().copied().unwrap_or(Epoch(0))
+    }
+
+    /// Returns the last claim before a stray one, and that: of the claims before it more are missing than are ever lost.
+    pub(crate) fn stray(&self) -> Option<(Epoch, Epoch)> {
+        let (mut missing, mut before) = (0, Epoch(0));
+        for epoch in &self.epochs {
+            missing += epoch.0 - before.next().0;
+            if missing > CLAIMS_MISSING_MAX {
+                return Some((before, *epoch));
+            }
+            before = *epoch;
+        }
+        None
+    }
+
+    /// Refuses a drive with a claim that no owner can have made; without it there are as many epochs as there are claims, and
+    /// some.
+    fn refuse_stray(&self, drive: &DriveName) -> Result<(), Failure> {
+        let Some((before, stray)) = self.stray() else {
+            return Ok(());
+        };
+        Err(Failure::Corrupt(stray_claim(drive, before, stray)))
     }
 
     /// Returns the epochs before the newest one that have no claim: they began with 1, and none was left out.
@@ -236,6 +289,15 @@ impl Past {
             damaged_seal: None,
         }
     }
+}
+
+/// Says of a claim that it is a stray one.
+pub(crate) fn stray_claim(drive: &DriveName, before: Epoch, stray: Epoch) -> String {
+    format!(
+        "{}: it is missing, and more than {CLAIMS_MISSING_MAX} claims are before {}: remove that if it is none of the drive's, or restore the claims from a copy of the bucket; nothing was changed",
+        epoch::key(drive, before.next()),
+        epoch::key(drive, stray)
+    )
 }
 
 /// Returns on which tier the records of an epoch are: its opening tells. One that left nothing has the tier `own`.

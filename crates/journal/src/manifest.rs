@@ -192,9 +192,12 @@ pub(crate) fn put(bucket: &dyn Bucket, manifest: &Manifest) -> Result<(), Failur
         Err(failure @ Failure::Unknown(_)) => failure,
         Err(failure) => return Err(failure),
     };
-    if let Some(bytes) = bucket.get(&key)?
-        && !kind.is_whole(&bytes)
-    {
+    let is_damaged = match bucket.get(&key) {
+        Ok(found) => found.is_some_and(|bytes| !kind.is_whole(&bytes)),
+        Err(Failure::Corrupt(_)) => true,
+        Err(failure) => return Err(failure),
+    };
+    if is_damaged {
         // Nobody can read it, and everything it said is known again: the state was recovered without it.
         bucket.delete(&key)?;
         bucket.put_if_absent(&key, &kind.wrapped(manifest))?;

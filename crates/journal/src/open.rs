@@ -1,5 +1,9 @@
 //! Taking a drive over: what is known of it, the claim, what earlier owners have left, and their end.
 //!
+//! Where a lock keeps others away, what was left is read first: a drive that cannot be opened is not claimed. Elsewhere only the
+//! claim stops the owner before, so that it comes first, and each try that fails behind it has used up an epoch: another
+//! claimant may have read that claim, and stand on it.
+//!
 //! Invariant: the journal begins behind the last record of every epoch before it, and all those are sealed.
 
 use crate::claimant::Claimant;
@@ -14,15 +18,18 @@ use crate::tier::folder::room::Sizes;
 use crate::tier::{Apply, Begun, Ground};
 use crate::{Position, evidence};
 use std::sync::Arc;
-use tenure_model::{DriveName, Failure, Seq};
+use tenure_model::{DriveName, Epoch, Failure, Seq};
 use tenure_store::{Bucket, OpenError};
 
-/// A drive that is being taken over: claimed, not yet replayed.
+/// A drive that is being taken over, not yet replayed.
 pub struct Opening {
     bucket: Arc<dyn Bucket>,
+    drive: DriveName,
     ground: Ground,
     claimant: Claimant,
-    claim: Claim,
+    epoch: Epoch,
+    /// None while the drive is read first.
+    claim: Option<Claim>,
     survey: Survey,
     /// What is missing or damaged and stops nothing.
     notices: Vec<Failure>,
@@ -34,32 +41,45 @@ struct Drained {
     end: Position,
     /// Whether its own owner has sealed it, and so had ended before.
     by_itself: bool,
+    /// What is to be put to end it, where that waits for the claim.
+    seal: Option<Seal>,
 }
 
 impl Opening {
-    /// Finds the newest manifest, makes sure that nothing is missing, and claims the next epoch. On the folder tier the drive's
-    /// lock comes first, and who is second is refused with the first one's words.
+    /// Finds the newest manifest, makes sure that nothing is missing, and claims the next epoch, or leaves that to `replay`. On
+    /// the folder tier the drive's lock comes first, and who is second is refused with the first one's words.
     ///
     /// On the bucket tier whoever claims deposes the owner before: read the newest claim first, and ask who that is.
-    pub fn begin(bucket: Arc<dyn Bucket>, drive: &DriveName, claimant: Claimant) -> Result<Self, OpenError> {
+    pub fn begin(
+        bucket: Arc<dyn Bucket>,
+        drive: &DriveName,
+        mut claimant: Claimant,
+    ) -> Result<Self, OpenError> {
         let ground = Ground::take(&*bucket, drive, &claimant.who)?;
         let mut survey = Survey::make(&*bucket, drive, ground.tier())?;
-        let claim = epoch::claim(&*bucket, drive, &claimant)?;
-        if !ground.is_locked() {
+        let (epoch, claim) = if ground.is_locked() && survey.is_read_by_name() {
+            // Should the lock be removed, and another have claimed by then, what was read is not all.
+            let newest = *claimant.after.get_or_insert(survey.newest);
+            (newest.next(), None)
+        } else {
+            survey.refuse_newer(&*bucket, drive)?;
+            let claim = epoch::claim(&*bucket, drive, &claimant)?;
             // The owner before goes on, and folds, until it finds its epoch ended.
             survey = Survey::make(&*bucket, drive, ground.tier())?;
-        }
-        survey.past.retain(|past| past.epoch < claim.epoch);
+            (claim.epoch, Some(claim))
+        };
+        survey.past.retain(|past| past.epoch < epoch);
         let manifest = survey.latest.manifest.as_ref();
-        if manifest.is_some_and(|manifest| manifest.epoch >= claim.epoch) {
-            let epoch = claim.epoch;
+        if manifest.is_some_and(|manifest| manifest.epoch >= epoch) {
             return Err(Failure::Fenced(format!("epoch {epoch} was taken over before it began")).into());
         }
         Ok(Self {
             notices: evidence::notices(drive, &survey),
             bucket,
+            drive: drive.clone(),
             ground,
             claimant,
+            epoch,
             claim,
             survey,
             sizes: Sizes::default(),
@@ -72,9 +92,9 @@ impl Opening {
         self
     }
 
-    /// Returns the claim.
-    pub fn claim(&self) -> &Claim {
-        &self.claim
+    /// Returns the epoch that begins.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
     }
 
     /// Returns the newest manifest that is whole; none in a drive that never folded.
@@ -93,11 +113,12 @@ impl Opening {
         &self.notices
     }
 
-    /// Hands over every record since the manifest in order, seals the epochs before, and gives the journal. What was handed
-    /// over counts for nothing when this fails.
+    /// Hands over every record since the manifest in order, claims what is not claimed yet, seals the epochs before, and gives the
+    /// journal. What was handed over counts for nothing when this fails.
     pub fn replay(mut self, apply: Apply<'_>) -> Result<Arc<Journal>, Failure> {
         let mut from = self.from();
         let mut by_itself = true;
+        let mut seals = Vec::new();
         for past in &self.survey.past {
             if past.epoch >= self.survey.first_epoch() {
                 let drained = self.drain(past, from, apply);
@@ -107,14 +128,22 @@ impl Opening {
                     number: 0,
                 };
                 by_itself = drained.by_itself;
+                seals.extend(drained.seal);
             }
         }
         self.check_damaged(from.at.seq)?;
+        let claim = match self.claim.take() {
+            Some(claim) => claim,
+            None => self.claim_now()?,
+        };
+        for seal in seals {
+            seal::put(&*self.bucket, &seal)?;
+        }
         let outwaited = by_itself || self.ground.is_locked();
         let sealed_since = (!outwaited).then(|| self.claimant.means.clock.elapsed());
         let begun = Begun {
             bucket: self.bucket.clone(),
-            claim: self.claim.clone(),
+            claim: claim.clone(),
             means: self.claimant.means,
             sizes: self.sizes,
             at: from.at,
@@ -122,12 +151,24 @@ impl Opening {
         };
         let (tier, lock) = self.ground.begin(begun)?;
         let beginning = Beginning {
-            claim: self.claim,
+            claim,
             at: from.at,
             manifests: self.survey.latest.whole_seqs(),
             sealed_since,
         };
         Ok(Arc::new(Journal::new(self.bucket, tier, beginning, lock)))
+    }
+
+    /// Claims what was read under the lock.
+    fn claim_now(&self) -> Result<Claim, Failure> {
+        let claimed = epoch::claim(&*self.bucket, &self.drive, &self.claimant);
+        claimed.map_err(|error| match error {
+            OpenError::Failed(failure) => failure,
+            OpenError::Refused(refusal) => Failure::Fenced(format!(
+                "the lock of {} was removed from the bucket meanwhile: {refusal}",
+                self.drive
+            )),
+        })
     }
 
     /// Returns the place from which records are replayed.
@@ -138,7 +179,7 @@ impl Opening {
                 number: manifest.segment,
             },
             None => Start {
-                at: Position::beginning(&self.claim.drive),
+                at: Position::beginning(&self.drive),
                 number: 0,
             },
         }
@@ -151,14 +192,15 @@ impl Opening {
             Tier::Bucket => {
                 let names = Names {
                     bucket: &*self.bucket,
-                    drive: &self.claim.drive,
+                    drive: &self.drive,
                     epoch: past.epoch,
                 };
-                let how = (self.claim.epoch, self.claimant.means.reads_at_once);
+                let how = (self.epoch, self.claimant.means.reads_at_once);
                 let seal = names.drain(from, how, apply)?;
                 Ok(Drained {
                     end: seal.end,
                     by_itself: seal.by == past.epoch,
+                    seal: None,
                 })
             }
         }
@@ -167,18 +209,17 @@ impl Opening {
     fn drain_files(&self, past: &Past, from: Position, apply: Apply<'_>) -> Result<Drained, Failure> {
         let (segments, sealed) = (&past.found.segments, past.seal.as_ref());
         let end = read::read_epoch(&*self.bucket, past.epoch, segments, from, sealed, apply)?;
-        if sealed.is_none() && past.damaged_seal.is_none() {
-            let seal = Seal {
-                drive: self.claim.drive.clone(),
-                epoch: past.epoch,
-                end,
-                by: self.claim.epoch,
-            };
-            seal::put(&*self.bucket, &seal)?;
-        }
+        let is_wanted = sealed.is_none() && past.damaged_seal.is_none();
+        let seal = is_wanted.then(|| Seal {
+            drive: self.drive.clone(),
+            epoch: past.epoch,
+            end,
+            by: self.epoch,
+        });
         Ok(Drained {
             end,
             by_itself: sealed.is_some_and(|seal| seal.by == past.epoch),
+            seal,
         })
     }
 
@@ -198,7 +239,7 @@ impl Opening {
         };
         let read = self.survey.latest.seqs.last();
         let was_folded = || {
-            let latest = manifest::latest(&*self.bucket, &self.claim.drive);
+            let latest = manifest::latest(&*self.bucket, &self.drive);
             latest.is_ok_and(|latest| latest.seqs.last() > read)
         };
         // What was folded meanwhile may also have been deleted.

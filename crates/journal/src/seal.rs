@@ -75,13 +75,15 @@ pub(crate) fn look(
     epoch: Epoch,
 ) -> Result<(Option<Seal>, Option<Failure>), Failure> {
     let key = key(drive, epoch);
-    match bucket.get(&key)? {
-        Some(bytes) if !KIND.is_whole(&bytes) => Ok((
+    match bucket.get(&key) {
+        Ok(Some(bytes)) if !KIND.is_whole(&bytes) => Ok((
             None,
             Some(Failure::Corrupt(format!("{key}: the seal is damaged"))),
         )),
-        Some(_) => Ok((read(bucket, drive, epoch)?, None)),
-        None => Ok((None, None)),
+        Ok(Some(_)) => Ok((read(bucket, drive, epoch)?, None)),
+        Ok(None) => Ok((None, None)),
+        Err(failure @ Failure::Corrupt(_)) => Ok((None, Some(failure))),
+        Err(failure) => Err(failure),
     }
 }
 

@@ -129,6 +129,9 @@ pub enum Failure {
     /// Bytes are not what they were: an object is missing, short or altered. The text names it.
     #[error("corrupt: {0}")]
     Corrupt(String),
+    /// What is stored was written by a newer program; nothing is wrong with it. The text names it.
+    #[error("{0}")]
+    Newer(String),
     /// This process owns the drive no longer, because of a newer epoch or of a lock that has gone; it has stopped for good.
     #[error("this process does not own the drive any more: {0}")]
     Fenced(String),
@@ -140,7 +143,11 @@ impl Failure {
         match self {
             Failure::NoSpace(_) => 28,
             Failure::Fenced(_) => 116,
-            Failure::DidNotHappen(_) | Failure::Unknown(_) | Failure::Waits(_) | Failure::Corrupt(_) => 5,
+            Failure::DidNotHappen(_)
+            | Failure::Unknown(_)
+            | Failure::Waits(_)
+            | Failure::Corrupt(_)
+            | Failure::Newer(_) => 5,
         }
     }
 }

@@ -35,6 +35,12 @@ pub const ACT_SPAN_MAX: u64 = 128;
 pub const INO_RANGE_LEN: u64 = 1 << 20;
 /// Bytes in the name of a drive, branch or checkpoint: it becomes part of an object's key.
 pub const REF_LEN_MAX: usize = 100;
+/// Bytes in an object that is read whole: one record may be as long as a message, and a pack or segment has room beside it. What is
+/// longer was never written, and is refused before memory is asked for.
+pub const OBJECT_LEN_MAX: u64 = 128 << 20;
+/// Claims of a drive that may be missing before its newest one: an accident takes a few. Where more are, the newest is none of ours,
+/// and following it would take as long as its number is high.
+pub const CLAIMS_MISSING_MAX: u64 = 16;
 /// How long a caller waits for what may come back by itself: an owner that is silent or gone, a store that refuses, a token that
 /// has ended. A server is replaced in that time, and a token renewed by somebody who looks; and nobody waits for ever.
 pub const WAIT_MAX: Duration = Duration::from_secs(120);

@@ -44,7 +44,8 @@ impl Health {
             | Failure::Unknown(_)
             | Failure::Waits(_)
             | Failure::NoSpace(_)
-            | Failure::Corrupt(_) => Failure::Unknown(format!(
+            | Failure::Corrupt(_)
+            | Failure::Newer(_) => Failure::Unknown(format!(
                 "the drive has stopped, because {what} failed: {failure}; {after}"
             )),
         });
@@ -66,7 +67,9 @@ impl Health {
         let why = match failure {
             // It is written again, whatever has become of it.
             Failure::Unknown(why) | Failure::DidNotHappen(why) | Failure::Waits(why) => why.clone(),
-            Failure::NoSpace(_) | Failure::Corrupt(_) | Failure::Fenced(_) => failure.to_string(),
+            Failure::NoSpace(_) | Failure::Corrupt(_) | Failure::Newer(_) | Failure::Fenced(_) => {
+                failure.to_string()
+            }
         };
         self.waits.store(true, Ordering::Relaxed);
         self.note(ACCEPTED, Some(format!("what was accepted waits: {why}")));

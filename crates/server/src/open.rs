@@ -121,7 +121,7 @@ fn try_take_over(
     };
     let opening = Opening::begin(bucket.clone(), name, claimant).map_err(refused)?;
     let opening = opening.with_sizes(options.journal_sizes);
-    let (epoch, health) = (opening.claim().epoch, Arc::new(Health::default()));
+    let (epoch, health) = (opening.epoch(), Arc::new(Health::default()));
     // Whoever begins again follows on itself.
     options.after = options.after.map(|_| epoch);
     let packs = Packs::with_sizes(bucket.clone(), name.clone(), options.pack_sizes);

@@ -166,7 +166,8 @@ impl Inner {
             | Failure::Unknown(_)
             | Failure::Waits(_)
             | Failure::NoSpace(_)
-            | Failure::Corrupt(_) => Failure::DidNotHappen(format!(
+            | Failure::Corrupt(_)
+            | Failure::Newer(_) => Failure::DidNotHappen(format!(
                 "it is not known whether this server still owns the drive: {failure}; try again"
             ))
             .into(),

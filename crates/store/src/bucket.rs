@@ -7,6 +7,7 @@ use crate::key::Key;
 use std::io::IoSliceMut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use tenure_model::limits::OBJECT_LEN_MAX;
 use tenure_model::{Failure, Refusal};
 use thiserror::Error;
 
@@ -28,7 +29,7 @@ pub trait Bucket: Send + Sync {
     /// it, or put the same again. Any other failure means that this call has not created it and will not.
     fn put_if_absent(&self, key: &Key, bytes: &[u8]) -> Result<Put, Failure>;
 
-    /// Returns an object's bytes, or none when there is no such object.
+    /// Returns an object's bytes, or none when there is no such object. One of more than `OBJECT_LEN_MAX` bytes is corrupt.
     fn get(&self, key: &Key) -> Result<Option<Vec<u8>>, Failure>;
 
     /// Fills `parts`, one behind the other, from `offset` on; an object that is missing or too short is corrupt.
@@ -186,6 +187,16 @@ pub(crate) fn end_by_length<B: Bucket + ?Sized>(
     let mut bytes = vec![0; usize::try_from(size - start).expect("no more than `len`")];
     bucket.get_range(key, start, &mut bytes)?;
     Ok(Some((bytes, size)))
+}
+
+/// Returns how much memory takes an object, or part of one, that is read whole; refuses what is longer than any that was written.
+pub fn whole_len(key: &Key, len: u64) -> Result<usize, Failure> {
+    let whole = usize::try_from(len).ok().filter(|_| len <= OBJECT_LEN_MAX);
+    whole.ok_or_else(|| {
+        Failure::Corrupt(format!(
+            "{key}: it is too long: {len} bytes, where {OBJECT_LEN_MAX} are the most that was ever written"
+        ))
+    })
 }
 
 /// Says that an object is missing or too short.

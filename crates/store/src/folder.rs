@@ -12,7 +12,7 @@ mod temporary;
 mod tree;
 mod walk;
 
-use crate::bucket::{Bucket, OpenError, Put, RequestKind, Requests, missing_or_short};
+use crate::bucket::{Bucket, OpenError, Put, RequestKind, Requests, missing_or_short, whole_len};
 use crate::disk::Disk;
 use crate::key::Key;
 use crate::marker;
@@ -149,7 +149,7 @@ impl Bucket for FolderBucket {
             return Ok(None);
         };
         let len = self.len_of(key, &file)?;
-        let mut bytes = vec![0; usize::try_from(len).map_err(|_| missing_or_short(key))?];
+        let mut bytes = vec![0; whole_len(key, len)?];
         self.inner
             .tree
             .read_parts(&file, key, 0, &mut [IoSliceMut::new(&mut bytes)])?;

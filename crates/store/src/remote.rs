@@ -10,7 +10,7 @@ mod config;
 mod reply;
 mod tries;
 
-use crate::bucket::{Bucket, OpenError, Put, Requests, end_by_length, missing_or_short};
+use crate::bucket::{Bucket, OpenError, Put, Requests, end_by_length, missing_or_short, whole_len};
 use crate::disk::Disk;
 use crate::key::Key;
 use crate::marker;
@@ -154,7 +154,10 @@ impl Bucket for RemoteBucket {
 
     fn get(&self, key: &Key) -> Result<Option<Vec<u8>>, Failure> {
         match self.read(key, None)? {
-            Asked::Done(found) => Ok(Some(found.bytes.into())),
+            Asked::Done(found) => {
+                whole_len(key, found.size)?;
+                Ok(Some(found.bytes.into()))
+            }
             Asked::Absent => Ok(None),
             Asked::Beyond => Err(missing_or_short(key)),
         }

@@ -27,8 +27,8 @@ fn a_second_owner_is_refused_with_the_first_ones_words() {
         assert_eq!(refused, Some(OpenError::Refused(Refusal::Held { by })));
         assert_eq!(
             epoch::newest(&*second, &drive()),
-            Ok(Epoch(1)),
-            "who is refused claims nothing"
+            Ok(Epoch(0)),
+            "nobody has claimed it before it was read"
         );
         drop(opening);
         assert!(Opening::begin(second, &drive(), claimant("b")).is_ok());

@@ -1,9 +1,11 @@
 //! Objects that are gone: refused by name before anything is claimed, or everything is there all the same.
 
-use crate::world::{append, drive, manifest, open, records};
+use crate::world::{On, TIERS, append, drive, manifest, open, records};
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
-use tenure_journal::epoch;
+use tenure_journal::{Depth, epoch};
+use tenure_model::{Digest, Epoch};
 use tenure_store::{Bucket, FolderBucket, Key, MemoryBucket};
 
 /// How an owner ended.
@@ -169,4 +171,136 @@ fn a_drive_of_owners_that_made_no_marks_is_read_and_its_only_segment_is_missed()
     let why = open(&bucket).err().unwrap().to_string();
     assert!(why.contains(segment.as_str()) && why.contains("restore"), "{why}");
     assert_eq!(keys(&memory), before);
+}
+
+/// A claim that no owner can have made is named at once, whatever its number; it is neither followed nor taken for the newest.
+#[test]
+fn a_stray_claim_is_refused_by_name_at_once() {
+    for tier in TIERS {
+        for number in [1000, 100_000_000, u64::MAX] {
+            let bucket = tier.new_bucket();
+            live(&bucket, &[End::Killed, End::Closed]);
+            let stray = Key::parse(&format!("drives/work/epochs/{number:020}")).unwrap();
+            bucket.put_if_absent(&stray, b"").unwrap();
+            let before = keys(&*bucket);
+            let why = open(&bucket).err().expect("a stray claim").to_string();
+            let missing = "drives/work/epochs/00000000000000000003";
+            assert!(
+                why.contains(stray.as_str()) && why.contains(missing),
+                "{tier:?}: {why}"
+            );
+            assert_eq!(keys(&*bucket), before, "{tier:?}");
+            let faults = tenure_journal::audit(&*bucket, &drive(), Depth::Records).unwrap();
+            assert!(
+                faults.iter().any(|fault| fault.contains(stray.as_str())),
+                "{faults:?}"
+            );
+            assert!(faults.len() < 5, "{faults:?}");
+            bucket.delete(&stray).unwrap();
+            open(&bucket).unwrap();
+        }
+    }
+}
+
+/// Each try to open what is damaged would use up an epoch, and depose an owner that can read it.
+#[test]
+fn a_drive_that_cannot_be_read_is_not_claimed() {
+    let memory = MemoryBucket::new();
+    let bucket: Arc<dyn Bucket> = Arc::new(memory.clone());
+    let (journal, _) = open(&bucket).unwrap();
+    append(&journal, 1, 4).unwrap();
+    drop(journal);
+    let segment = Key::parse("drives/work/journal/00000000000000000001/00000000000000000001").unwrap();
+    memory.damage(&segment, |bytes| bytes[4096 + 70] ^= 1);
+    let before = keys(&memory);
+    for _ in 0..2 {
+        let why = open(&bucket).err().expect("a damaged segment").to_string();
+        assert!(why.contains(segment.as_str()), "{why}");
+        assert_eq!(keys(&memory), before);
+    }
+    memory.damage(&segment, |bytes| bytes[4096 + 70] ^= 1);
+    let (journal, replayed) = open(&bucket).unwrap();
+    assert_eq!((journal.epoch(), replayed), (Epoch(2), records(1, 4)));
+}
+
+/// What a newer program has written is said to be that, and neither claimed nor called damaged.
+#[test]
+fn a_newer_format_is_refused_by_name_before_anything_is_claimed() {
+    let of_files = "journal/00000000000000000001/00000000000000000001";
+    let of_objects = "journal/00000000000000000001/00000000000000000000";
+    let manifest = "manifests/00000000000000000030";
+    for (tier, name) in [
+        (On::Files, of_files),
+        (On::Objects, of_objects),
+        (On::Files, manifest),
+        (On::Objects, manifest),
+    ] {
+        let memory = MemoryBucket::new();
+        let bucket = tier.bucket(&memory);
+        let end = if name == manifest {
+            End::Closed
+        } else {
+            End::Killed
+        };
+        live(&bucket, &[end]);
+        let key = Key::parse(&format!("drives/work/{name}")).unwrap();
+        memory.damage(&key, |bytes| {
+            bytes[8] = 9;
+            if name == of_files {
+                let checksum = crc32c::crc32c(&bytes[..72]);
+                bytes[72..76].copy_from_slice(&checksum.to_le_bytes());
+            } else {
+                let signed = bytes.len() - 32;
+                let digest = Digest::of(&bytes[..signed]);
+                bytes[signed..].copy_from_slice(&digest.0);
+            }
+        });
+        let before = keys(&memory);
+        let why = open(&bucket).err().expect("a newer format").to_string();
+        assert!(
+            why.starts_with(key.as_str()) && why.contains("version 9") && why.ends_with("use a newer tenure"),
+            "{tier:?}: {why}"
+        );
+        assert_eq!(keys(&memory), before, "{tier:?}: {name}");
+    }
+}
+
+/// An object that is longer than any that was written is damaged: it is known by its length, before there is memory for it.
+#[test]
+fn an_object_that_is_too_long_is_named_or_not_needed() {
+    let lengthened = |place: &Path, name: &str| {
+        let file = std::fs::File::options().write(true).open(place.join(name));
+        file.unwrap().set_len(100 << 30).unwrap();
+    };
+    let first = "00000000000000000001";
+    let needed = [format!("drives/work/journal/{first}/{first}")];
+    let spared = [
+        format!("drives/work/epochs/{first}"),
+        format!("drives/work/journal/{first}/sealed"),
+        "drives/work/manifests/00000000000000000003".to_owned(),
+    ];
+    for name in needed.iter().chain(&spared) {
+        let place = tempfile::tempdir().unwrap();
+        let bucket: Arc<dyn Bucket> = Arc::new(FolderBucket::create(place.path()).unwrap());
+        let (journal, _) = open(&bucket).unwrap();
+        append(&journal, 1, 3).unwrap();
+        journal.publish(&manifest(&journal, journal.durable())).unwrap();
+        journal.close().unwrap();
+        drop(journal);
+        lengthened(place.path(), name);
+        let is_named = |fault: &String| fault.contains(name) && fault.contains("too long");
+        if spared.contains(name) {
+            let (journal, _) = open(&bucket).unwrap_or_else(|error| panic!("{name}: {error}"));
+            let faults = tenure_journal::audit(&*bucket, &drive(), Depth::Records).unwrap();
+            assert!(faults.iter().any(is_named), "{name}: {faults:?}");
+            assert_eq!(journal.last().0, 3);
+            journal.publish(&manifest(&journal, journal.durable())).unwrap();
+        } else {
+            bucket
+                .delete(&Key::parse("drives/work/manifests/00000000000000000003").unwrap())
+                .unwrap();
+            let why = open(&bucket).err().expect("records are in it").to_string();
+            assert!(is_named(&why), "{name}: {why}");
+        }
+    }
 }

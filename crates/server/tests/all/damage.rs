@@ -359,3 +359,37 @@ fn a_damaged_state_is_refused_by_name() {
     assert!(matches!(error, Error::Failed(Failure::Corrupt(_))), "{error}");
     assert!(error.to_string().contains("drives/work/packs/"), "{error}");
 }
+
+/// Who cannot read a drive's own state has claimed nothing, however often it is tried.
+#[test]
+fn a_drive_whose_state_cannot_be_read_is_not_claimed() {
+    let (bucket, one, two) = two_files();
+    for key in packs(&bucket) {
+        if key != one && key != two {
+            bucket.delete(&key).unwrap();
+        }
+    }
+    let claims = || bucket.list("drives/work/epochs/").unwrap();
+    let before = claims();
+    for _ in 0..3 {
+        let error = try_open(Arc::new(bucket.clone()))
+            .err()
+            .expect("its state is gone");
+        assert!(error.to_string().contains("the drive's own state"), "{error}");
+        assert_eq!(claims(), before);
+    }
+}
+
+/// A manifest that is passed over is told, whatever it was.
+#[test]
+fn a_drive_that_falls_back_to_an_older_manifest_says_so() {
+    let (bucket, ..) = two_files();
+    let newest = bucket.list("drives/work/manifests/").unwrap().pop().unwrap();
+    damage(&bucket, &newest, |bytes| bytes[40] ^= 1);
+    let drive = open(&bucket);
+    let notices = drive.notices();
+    assert!(
+        notices.iter().any(|notice| notice.contains(newest.as_str())),
+        "{notices:?}"
+    );
+}

@@ -138,7 +138,7 @@ fn read(bucket: &dyn Bucket, drive: &DriveName, name: LostName) -> Result<Places
     };
     let (version, body) = parsed().ok_or_else(|| corrupt("it is damaged"))?;
     if u32::from_le_bytes(*version) != VERSION {
-        return Err(Failure::Corrupt(format!(
+        return Err(Failure::Newer(format!(
             "{key}: it is of a newer version: use a newer tenure"
         )));
     }

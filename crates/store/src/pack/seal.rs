@@ -25,6 +25,7 @@ pub(super) fn again(failure: Failure) -> Failure {
         | Failure::Waits(_)
         | Failure::NoSpace(_)
         | Failure::Corrupt(_)
+        | Failure::Newer(_)
         | Failure::Fenced(_) => failure,
     }
 }

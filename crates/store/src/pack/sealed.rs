@@ -3,7 +3,7 @@
 use super::blocks::{CHECKED_LEN, checksums, read_verified, touched};
 use super::index::{BadFooter, FOOTER_LEN, Footer, Index};
 use super::{Entry, PackName, Sealed};
-use crate::bucket::{Bucket, missing_or_short};
+use crate::bucket::{Bucket, missing_or_short, whole_len};
 use crate::cache::{Body, Cache, Source};
 use crate::key::Key;
 use parking_lot::Mutex;
@@ -118,8 +118,9 @@ impl SealedPack {
         let footer = end.last_chunk().ok_or_else(|| corrupt("it is too short"))?;
         let footer = Footer::parsed(footer).map_err(|bad| match bad {
             BadFooter::Malformed => corrupt("its footer is damaged"),
-            BadFooter::Newer(version) => corrupt(&format!(
-                "it is a pack of version {version}, which this program cannot read: use a newer tenure"
+            BadFooter::Newer(version) => Failure::Newer(format!(
+                "{}: it is a pack of version {version}, which this program cannot read: use a newer tenure",
+                self.key
             )),
         })?;
         let footer_at = len - FOOTER_LEN as u64;
@@ -129,7 +130,7 @@ impl SealedPack {
         let bytes = match end.len().checked_sub(FOOTER_LEN + footer.index_len as usize) {
             Some(start) => end[start..end.len() - FOOTER_LEN].to_vec(),
             None => {
-                let mut bytes = vec![0; footer.index_len as usize];
+                let mut bytes = vec![0; whole_len(&self.key, footer.index_len)?];
                 bucket.get_range(&self.key, footer.body_len, &mut bytes)?;
                 bytes
             }

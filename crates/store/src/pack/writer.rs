@@ -285,9 +285,11 @@ impl PackWriter {
         let sealed =
             seal::finish(&self.home, &self.drive, &*self.file, body).map_err(|failure| match failure {
                 Failure::DidNotHappen(_) | Failure::NoSpace(_) => failure,
-                Failure::Unknown(_) | Failure::Waits(_) | Failure::Corrupt(_) | Failure::Fenced(_) => {
-                    self.fail(failure)
-                }
+                Failure::Unknown(_)
+                | Failure::Waits(_)
+                | Failure::Corrupt(_)
+                | Failure::Newer(_)
+                | Failure::Fenced(_) => self.fail(failure),
             })?;
         let mut state = self.state.lock();
         state.durable = body_len;

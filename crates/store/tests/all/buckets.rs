@@ -340,3 +340,20 @@ fn a_lock_whose_file_was_deleted_in_between_keeps_one_holder() {
         }
     });
 }
+
+/// Memory is asked for only once the length is one that an object can have.
+#[test]
+fn an_object_that_is_too_long_is_refused_by_name() {
+    let place = tempfile::tempdir().unwrap();
+    let bucket = FolderBucket::create(place.path()).unwrap();
+    bucket.put_if_absent(&key("drives/a/claim"), b"x").unwrap();
+    let file = std::fs::File::options()
+        .write(true)
+        .open(place.path().join("drives/a/claim"));
+    file.unwrap().set_len(100 << 30).unwrap();
+    let failure = bucket.get(&key("drives/a/claim")).unwrap_err();
+    assert!(
+        matches!(&failure, Failure::Corrupt(why) if why.starts_with("drives/a/claim: it is too long")),
+        "{failure}"
+    );
+}

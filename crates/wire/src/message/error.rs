@@ -99,6 +99,7 @@ fn put_failure(out: &mut Vec<u8>, failure: &Failure) {
         Failure::Corrupt(text) => (131, text),
         Failure::Fenced(text) => (132, text),
         Failure::Waits(text) => (133, text),
+        Failure::Newer(text) => (134, text),
     };
     out.push(number);
     put_bytes(out, text.as_bytes());
@@ -112,6 +113,7 @@ fn failure(number: u8, input: &mut Reader<'_>) -> Result<Failure, Malformed> {
         131 => Failure::Corrupt,
         132 => Failure::Fenced,
         133 => Failure::Waits,
+        134 => Failure::Newer,
         _ => return Err(malformed("failure")),
     };
     Ok(of(input.text()?.to_owned()))

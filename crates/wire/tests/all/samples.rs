@@ -569,6 +569,7 @@ pub(crate) fn errors() -> Vec<(&'static str, Error)> {
         ("corrupt", Failure::Corrupt(text()).into()),
         ("fenced", Failure::Fenced(text()).into()),
         ("waits", Failure::Waits(text()).into()),
+        ("newer", Failure::Newer(text()).into()),
         ("no chunk", Refusal::NoChunk { at: address(9) }.into()),
         ("unjoined", Refusal::Unjoined.into()),
     ]

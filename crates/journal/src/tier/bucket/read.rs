@@ -259,7 +259,7 @@ pub(crate) fn audit(names: &Names<'_>) -> Result<Vec<String>, Failure> {
     let mut number = OPENING;
     loop {
         let standing = match names.look_up(number) {
-            Err(Failure::Corrupt(why)) => {
+            Err(Failure::Corrupt(why) | Failure::Newer(why)) => {
                 faults.push(why);
                 return Ok(faults);
             }

@@ -10,7 +10,7 @@ use crate::tier::Apply;
 use tenure_model::{DriveName, Epoch, Failure, Seq};
 use tenure_store::disk::BLOCK_LEN;
 use tenure_store::key::{number_text, parse_number};
-use tenure_store::{Bucket, Key};
+use tenure_store::{Bucket, Key, bucket};
 
 /// A segment by its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,13 +130,9 @@ impl Reading<'_> {
         let key = &segment.key;
         let header = Header::parsed(bytes).map_err(|bad| match bad {
             BadHeader::Malformed => corrupt(key, 0, "its header is damaged"),
-            BadHeader::Newer(version) => corrupt(
-                key,
-                0,
-                &format!(
-                    "it is a segment of version {version}, which this program cannot read: use a newer tenure"
-                ),
-            ),
+            BadHeader::Newer(version) => Failure::Newer(format!(
+                "{key}: it is a segment of version {version}, which this program cannot read: use a newer tenure"
+            )),
         })?;
         if header.epoch != self.epoch || header.before.seq.next() != segment.first {
             return Err(corrupt(key, 0, "it is another segment than its name says"));
@@ -248,7 +244,7 @@ fn durable_bytes(bucket: &dyn Bucket, key: &Key) -> Result<Option<Vec<u8>>, Fail
     };
     file.settle()?;
     let len = file.len()?;
-    let mut bytes = vec![0; usize::try_from(len).map_err(|_| corrupt(key, 0, "it is too long"))?];
+    let mut bytes = vec![0; bucket::whole_len(key, len)?];
     file.read_at(0, &mut bytes)?;
     Ok(Some(bytes))
 }
