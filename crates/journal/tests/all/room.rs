@@ -4,7 +4,8 @@ use crate::world::{append, open, open_as, record, records};
 use std::sync::Arc;
 use tenure_journal::Sizes;
 use tenure_model::{Failure, Seq};
-use tenure_store::{Bucket, MemoryBucket};
+use tenure_store::faulty::Plan;
+use tenure_store::{Bucket, FaultyBucket, MemoryBucket};
 
 /// A journal on a disk that has room for the first segment and no other, filled with ordinary records.
 fn filled() -> (MemoryBucket, Arc<tenure_journal::Journal>, u64) {
@@ -109,4 +110,21 @@ fn segments_that_wait_are_removed_by_the_next_owner() {
     let (_, replayed) = open(&bucket).unwrap();
     assert_eq!(waiting(&memory), 0);
     assert_eq!(replayed, records(1, 2));
+}
+
+/// Whoever waits for room asks again and again: that costs the full disk nothing.
+#[test]
+fn a_full_disk_is_asked_for_room_and_nothing_is_made_on_it() {
+    let memory = MemoryBucket::new();
+    let faulty = Arc::new(FaultyBucket::new(Arc::new(memory.clone()), Plan::none()));
+    let bucket: Arc<dyn Bucket> = faulty.clone();
+    let (journal, _) = open(&bucket).unwrap();
+    memory.limit_space(Some(0));
+    let before = faulty.calls().len();
+    for _ in 0..100 {
+        assert!(matches!(journal.reserve(1 << 20), Err(Failure::NoSpace(_))));
+    }
+    assert_eq!(faulty.calls().len(), before);
+    memory.limit_space(None);
+    assert_eq!(journal.reserve(1 << 20), Ok(()), "and there is room at once");
 }

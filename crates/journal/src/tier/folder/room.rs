@@ -70,6 +70,13 @@ impl Preparer {
         let len = usual
             .max(BLOCK_LEN as u64 + planned_len)
             .next_multiple_of(BLOCK_LEN as u64);
+        // Many ask while a disk is full, and a file that is made in vain writes to it each time.
+        if self.disk.space().is_ok_and(|space| space.free < len) {
+            return Err(Failure::NoSpace(format!(
+                "the journal of {} needs {len} more bytes on the bucket's disk",
+                self.drive
+            )));
+        }
         self.made += 1;
         let name = format!("next-{}", self.made);
         let key = Key::in_drive(&self.drive, &["journal", &number_text(self.epoch.0), &name]);
@@ -77,8 +84,10 @@ impl Preparer {
         match fill(&*file, len) {
             Ok(()) => Ok(Prepared { key, file, len }),
             Err(failure) => {
-                // What cannot be removed now is removed by the next owner.
-                let _ = self.disk.remove(&key);
+                // One that cannot be removed now keeps its name, and is removed by the next owner.
+                if self.disk.remove(&key).is_ok() {
+                    self.made -= 1;
+                }
                 Err(failure)
             }
         }
