@@ -172,17 +172,28 @@ pub(crate) fn drive(place: &Place, name: &DriveName, who: Who, cache: &Arc<Cache
         match host((&bucket, cache), name, &socket) {
             Ok(hosting) => return Ok(Reached::Here(hosting)),
             Err(error @ tenure_wire::Error::Refused(Refusal::Held { .. })) => last = Some(error),
-            Err(error) => return Err(error.into()),
+            // Who may not even try the lock is answered by who has it, if somebody has.
+            Err(error) => return at_its_socket((&bucket, cache), name, &who)?.ok_or_else(|| error.into()),
         }
-        let holder = tenure_server::holder(bucket.as_ref(), name)?;
-        if let Some(ServerAddress::Unix(at)) = holder.and_then(|holder| holder.address)
-            && let Ok(reached) = connect((&bucket, cache), name, &at, who.clone())
-        {
+        if let Some(reached) = at_its_socket((&bucket, cache), name, &who)? {
             return Ok(reached);
         }
         std::thread::sleep(REST);
     }
     Err(last.expect("each try that goes on was refused").into())
+}
+
+/// Reaches the process of this machine that a drive's lock names, if it answers.
+fn at_its_socket(
+    (bucket, cache): (&Arc<dyn Bucket>, &Arc<Cache>),
+    name: &DriveName,
+    who: &Who,
+) -> Result<Option<Reached>> {
+    let holder = tenure_server::holder(bucket.as_ref(), name)?;
+    let Some(ServerAddress::Unix(at)) = holder.and_then(|holder| holder.address) else {
+        return Ok(None);
+    };
+    Ok(connect((bucket, cache), name, &at, who.clone()).ok())
 }
 
 /// Reaches the owner of a drive in a bucket where no lock keeps others away, if it answers: whoever opens the drive there

@@ -125,3 +125,18 @@ fn writers_of_much_are_told_that_the_bucket_cannot_be_written() {
     }
     home.done(&["unmount", text(&dir)]);
 }
+
+/// Who may not write to a bucket is answered by the owner of the drive: its lock says where that is.
+#[test]
+fn a_drive_whose_bucket_cannot_be_written_is_checked_by_its_owner() {
+    let Some(home) = Home::new() else { return };
+    let disk = Disk::new(&home, 128);
+    let bucket = disk.bucket();
+    let at_bucket = ["--bucket", text(&bucket)];
+    let dir = home.mount("work", "m", &[&at_bucket[..], &["--create"]].concat());
+    let forbidden = Forbidden::new(&bucket);
+    let said = home.done(&[&["check", "work"], &at_bucket[..]].concat());
+    assert!(said.contains("work is whole"), "{said}");
+    drop(forbidden);
+    home.done(&["unmount", text(&dir)]);
+}
