@@ -357,3 +357,32 @@ fn a_disk_that_stopped_keeps_only_those_who_sync() {
     holds(&dir, "during", "synced");
     home.done(&["unmount", text(&dir)]);
 }
+
+/// A mount that nobody waits for any more is not opened: the process that would stay ends with the command.
+#[test]
+fn a_mount_whose_command_is_killed_while_it_opens_leaves_no_process() {
+    let Some(home) = Home::new() else { return };
+    let dir = home.mount("work", "m", &["--create"]);
+    home.done(&["fork", "work", "attempt"]);
+    let place = home.folder.path().join("attempt");
+    fs::create_dir(&place).expect("there is room");
+    let stopped = Stopped::new(home.process(&dir));
+    let command = home.command(&["mount", "work@attempt", text(&place)]).spawn();
+    let mut command = command.expect("the program starts");
+    let opens = || {
+        let processes = fs::read_dir("/proc").expect("it is mounted").flatten();
+        let lines = processes.filter_map(|process| fs::read(process.path().join("cmdline")).ok());
+        let begins = [b"mount\0--daemon\0", text(&place).as_bytes(), b"\0"].concat();
+        lines
+            .filter(|line| line.windows(begins.len()).any(|part| part == begins))
+            .count()
+    };
+    until("the process that is to stay is there", || opens() == 1);
+    // It has begun to wait for the owner that is stopped.
+    pause(Duration::from_millis(500));
+    command.kill().expect("it is ours");
+    command.wait().expect("it is ours");
+    soon("nobody opens it any more", || opens() == 0);
+    drop(stopped);
+    home.done(&["unmount", text(&dir)]);
+}

@@ -5,6 +5,7 @@ use crate::error;
 use crate::output;
 use anyhow::{Context, Result};
 use rustix::io::FdFlags;
+use rustix::process::Signal;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::{BorrowedFd, RawFd};
@@ -13,9 +14,12 @@ use std::os::fd::{BorrowedFd, RawFd};
 pub(super) fn run(args: &Args) -> Result<()> {
     // Leaving the session of the terminal keeps its signals away; a process that leads one already has none.
     let _ = rustix::process::setsid();
+    // Until the mount is usable somebody waits for it: what opens for nobody is not to go on for as long as a bucket takes.
+    let _ = rustix::process::set_parent_process_death_signal(Some(Signal::TERM));
     let mut is_ready = false;
     let ended = served::serve(args, |ready| {
         is_ready = true;
+        let _ = rustix::process::set_parent_process_death_signal(None);
         let notices = ready.notices.iter();
         let notices: String = notices.map(|notice| format!("{NOTE}{notice}\n")).collect();
         output::note(&notices);
