@@ -174,6 +174,11 @@ fn asks() -> Vec<(&'static str, Ask<'static>)> {
         deed: write(),
     };
     let behind = Some(act(299));
+    let (lock_asked, ticket) = (lock(), Some(5));
+    let take = LockAsk::Take {
+        lock: lock_asked,
+        ticket,
+    };
     let give_back = LockAsk::GiveBack {
         ino: Ino(20),
         family: LockFamily::Posix,
@@ -213,13 +218,7 @@ fn asks() -> Vec<(&'static str, Ask<'static>)> {
         ("hold", Ask::Hold(Ino(20))),
         ("let go", Ask::LetGo(vec![Ino(20), Ino(300)].into())),
         ("sync", Ask::Sync),
-        (
-            "lock",
-            Ask::Lock(LockAsk::Take {
-                lock: lock(),
-                ticket: Some(5),
-            }),
-        ),
+        ("lock", Ask::Lock(take)),
         ("lock: test", Ask::Lock(LockAsk::Test(lock()))),
         ("lock: give back", Ask::Lock(give_back)),
         ("lock: forget", Ask::Lock(LockAsk::Forget { ticket: 5 })),
@@ -505,10 +504,7 @@ pub(crate) fn branch_info() -> BranchInfo {
         branch: Some(BranchId(1)),
         name: "main".into(),
         from: String::new(),
-        made: Timestamp {
-            secs: 1_790_000_000,
-            nanos: 5,
-        },
+        made: NOON,
         inodes: 12,
         bytes: 3456,
         holder: Some("ada on loom".into()),
