@@ -129,7 +129,6 @@ const NOON: Timestamp = Timestamp {
     nanos: 5,
 };
 
-/// One look of each kind.
 fn looks() -> Vec<(&'static str, Look)> {
     let (ino, name) = (Ino(20), Name::parse(b"name").expect("it is a name"));
     vec![
@@ -166,7 +165,6 @@ fn looks() -> Vec<(&'static str, Look)> {
     ]
 }
 
-/// What sessions ask that share a branch.
 fn asks() -> Vec<(&'static str, Ask<'static>)> {
     let kept = |number, place| Kept {
         number,
@@ -241,7 +239,6 @@ fn asks() -> Vec<(&'static str, Ask<'static>)> {
     asks
 }
 
-/// What is answered to sessions that share a branch.
 fn shared_responses() -> Vec<(&'static str, Response<'static>)> {
     let attr = Attr {
         kind: Kind::File,
