@@ -52,7 +52,7 @@ pub(crate) fn against_closed_door(why: &str) -> Option<String> {
 }
 
 /// Says how what another process holds becomes free.
-fn held(by: &str) -> String {
+pub(crate) fn held(by: &str) -> String {
     if let Some((_, server)) = by.split_once(", at ").filter(|(_, at)| at.starts_with("http")) {
         return format!("--server {server} reaches it there");
     }

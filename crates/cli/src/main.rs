@@ -55,6 +55,7 @@ enum Command {
     Fork(commands::fork::Args),
     #[command(subcommand)]
     Branch(commands::branch::Command),
+    Delegations(commands::delegations::Args),
     #[command(subcommand)]
     Drive(commands::drive::Command),
     Check(commands::check::Args),
@@ -88,6 +89,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Checkpoint(args) => commands::checkpoint::run(&args),
         Command::Fork(args) => commands::fork::run(&args),
         Command::Branch(command) => commands::branch::run(&command),
+        Command::Delegations(args) => commands::delegations::run(&args),
         Command::Drive(command) => commands::drive::run(&command),
         Command::Check(args) => commands::check::run(&args),
         Command::Serve(args) => commands::serve::run(&args),

@@ -8,6 +8,7 @@ use crate::frays::Frays;
 use crate::log::Log;
 use crate::near::Near;
 use crate::retained::Retained;
+use crate::salvage::Salvage;
 use crate::ship::{Cut, LOG_SHIP, Shipping};
 use crate::stage::Stage;
 use crate::wait;
@@ -130,6 +131,8 @@ pub(crate) struct Inner {
     pub(crate) waiting: Waiting,
     pub(crate) ended: Ended,
     pub(crate) shipping: Mutex<Shipping>,
+    /// What has become of what was not shipped, should the branch be lost.
+    pub(crate) salvage: Mutex<Salvage>,
     /// What may be lost with an owner elsewhere; none where packs are filled on a disk.
     pub(crate) retained: Option<Retained>,
     /// The owner's packs, where they are read from here.
@@ -199,6 +202,7 @@ impl Branch {
             waiting: Waiting::default(),
             ended: Ended::default(),
             shipping: Mutex::new(Shipping::begin(chain_start)),
+            salvage: Mutex::default(),
             retained,
             near: OnceLock::new(),
             noted: Noted::default(),
@@ -207,9 +211,7 @@ impl Branch {
         });
         let threads = match (access, options.threads) {
             (Access::Exclusive, Threads::Started) => {
-                if is_elsewhere {
-                    watch(&inner);
-                }
+                watch(&inner, inner.opened.session_ttl, Inner::renew);
                 inner.threads()
             }
             (Access::Read | Access::Shared, _) | (_, Threads::None) => Vec::new(),
@@ -270,9 +272,14 @@ impl Branch {
         self.inner.waiting.reason()
     }
 
-    /// Makes everything durable, gives the branch back and ends the session.
+    /// Makes everything durable, gives the branch back and ends the session. What a lost branch has not shipped is saved first.
     pub fn close(&self) -> Result<(), Error> {
         let inner = &self.inner;
+        if inner.is_lost() {
+            inner.save();
+            self.stop();
+            return Err(Refusal::Stale.into());
+        }
         let holds = inner
             .id
             .filter(|_| self.broken() != Some(Error::Refused(Refusal::ReadOnly)));
@@ -290,6 +297,11 @@ impl Branch {
             // An owner that has not answered once is not waited for again: it hears of the end by its silence.
             Err(Error::Failed(_)) => Ok(()),
             Ok(()) | Err(Error::Refused(_)) => inner.owner.close(inner.opened.session),
+        };
+        let closed = match closed {
+            // A session that holds nothing and says nothing ends by itself.
+            Err(Error::Refused(Refusal::Stale)) if holds.is_none() => Ok(()),
+            closed => closed,
         };
         synced.and(returned).and(closed)
     }
@@ -408,9 +420,19 @@ impl Inner {
         make: impl Fn(&mut State) -> Result<Op, Error>,
         and: impl Fn(&mut State, Outcome) -> R,
     ) -> Result<R, Error> {
+        self.change_by(Inner::changing, make, and)
+    }
+
+    /// As `change_with`, of a state that is had by `begin`.
+    pub(crate) fn change_by<'a, R>(
+        &'a self,
+        begin: impl Fn(&'a Self) -> Result<RwLockWriteGuard<'a, State>, Error>,
+        make: impl Fn(&mut State) -> Result<Op, Error>,
+        and: impl Fn(&mut State, Outcome) -> R,
+    ) -> Result<R, Error> {
         let mut made = None;
         for _ in 0..LOADS_MAX {
-            let mut state = self.changing()?;
+            let mut state = begin(self)?;
             let op = match made.take() {
                 Some(op) => op,
                 None => make(&mut state)?,
@@ -436,6 +458,14 @@ impl Inner {
         }
         wait::before_acting()?;
         Ok(state)
+    }
+
+    /// As `changing`, for what was accepted before: it belongs to what is saved of a branch that is lost.
+    pub(crate) fn going_on(&self) -> Result<RwLockWriteGuard<'_, State>, Error> {
+        if self.is_lost() {
+            return Ok(self.state.write());
+        }
+        self.changing()
     }
 
     /// Makes one op's change in the state and the log, if every page that it needs is in memory.
@@ -485,8 +515,14 @@ impl Inner {
 
     /// Stops for good: nothing more is accepted, and everybody who asks is told why.
     pub(crate) fn break_down(&self, error: Error) {
-        tracing::error!(%error, "this branch accepts nothing more");
-        self.state.write().broken.get_or_insert(error);
+        let mut state = self.state.write();
+        if state.broken.is_none() {
+            tracing::error!(%error, "this branch accepts nothing more");
+            state.broken = Some(error);
+            drop(state);
+            // What was accepted may still be saved.
+            self.waiting.hurry();
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! A branch as a mount serves it, however it is had: held whole, or shared with others.
 
 use crate::branch::{Branch, Unsynced};
+use crate::salvage::Salvage;
 use bytes::Bytes;
 use std::cell::RefCell;
 use std::ops::ControlFlow;
@@ -69,6 +70,7 @@ pub trait Files: Send + Sync {
     fn opened(&self) -> &Opened;
     fn unsynced(&self) -> Unsynced;
     fn broken(&self) -> Option<Error>;
+    fn salvage(&self) -> Option<Salvage>;
     fn trouble(&self) -> Option<Error>;
     fn damage(&self) -> Vec<String>;
     fn close(&self) -> Result<(), Error>;
@@ -115,6 +117,7 @@ impl Files for Branch {
         opened() -> &Opened;
         unsynced() -> Unsynced;
         broken() -> Option<Error>;
+        salvage() -> Option<Salvage>;
         trouble() -> Option<Error>;
         damage() -> Vec<String>;
         close() -> Result<(), Error>;

@@ -121,7 +121,8 @@ impl Inner {
             size: 0,
             time,
         };
-        let logged = self.change_with(
+        let logged = self.change_by(
+            Inner::going_on,
             |state| Ok(op(state.stage.file(ino).and_then(|file| file.time))),
             |state, outcome| {
                 state.log.chunks.extend_from_slice(&settled.places);

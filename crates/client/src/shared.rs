@@ -15,6 +15,7 @@ pub use locks::{Told, Wished};
 use crate::branch::{Options, Threads, Unsynced};
 use crate::wait;
 use crate::wants::Waiting;
+use crate::watch::{Renewed, watch};
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -110,6 +111,7 @@ impl SharedBranch {
         });
         let threads = match options.threads {
             Threads::Started => {
+                watch(&inner, inner.opened.session_ttl, Inner::renew);
                 let syncing = Arc::clone(&inner);
                 let syncer = std::thread::Builder::new()
                     .name("syncer".into())
@@ -172,6 +174,21 @@ impl Inner {
             if callers == Callers::MayLeave {
                 wait::before_waiting()?;
             }
+        }
+    }
+
+    /// Says that this session is there.
+    fn renew(&self) -> Renewed {
+        if self.waiting.is_stopped() || self.check().is_err() {
+            return Renewed::Ended;
+        }
+        match self.owner.renew(self.opened.session) {
+            Err(over @ Error::Refused(Refusal::Stale)) => {
+                self.break_down(&over);
+                Renewed::Ended
+            }
+            // An owner that was not reached is asked again.
+            Ok(()) | Err(_) => Renewed::Again,
         }
     }
 

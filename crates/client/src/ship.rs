@@ -46,7 +46,16 @@ pub(crate) struct Shipping {
     previous: Digest,
     /// The batch that was accepted and is not durable yet.
     accepted: Option<Cut>,
+    goal: Goal,
     haste: Haste,
+}
+
+/// Where batches go.
+enum Goal {
+    /// Into the branch.
+    Branch,
+    /// The branch is lost: into its stray, of whose name is heard with the first.
+    Stray(Option<String>),
 }
 
 /// Whether the thread that asks for a sync does it.
@@ -104,10 +113,31 @@ impl Shipping {
             number: 0,
             previous: chain_start,
             accepted: None,
+            goal: Goal::Branch,
             haste: Haste {
                 left: 0,
                 next: LEFT_MIN,
             },
+        }
+    }
+
+    /// Has all batches from here on go into the stray.
+    pub(crate) fn begin_salvage(&mut self) {
+        if matches!(self.goal, Goal::Branch) {
+            self.goal = Goal::Stray(None);
+        }
+    }
+
+    /// Notes the name of the stray.
+    pub(crate) fn note_stray(&mut self, name: String) {
+        self.goal = Goal::Stray(Some(name));
+    }
+
+    /// Returns the name of the stray, where anything went into one.
+    pub(crate) fn stray(&self) -> Option<&String> {
+        match &self.goal {
+            Goal::Branch => None,
+            Goal::Stray(name) => name.as_ref(),
         }
     }
 }
@@ -160,9 +190,13 @@ impl Branch {
         self.ask(Scope::All, done);
     }
 
-    /// Does what is due by the clock, where no thread does it: settles a full stage, ships what has waited for the lag.
+    /// Does what is due by the clock, where no thread does it: settles a full stage, ships what has waited for the lag, says
+    /// that somebody is there.
     pub fn step(&self) {
         let inner = &self.inner;
+        if inner.is_elsewhere {
+            inner.renew();
+        }
         if inner.is_stage_due() || inner.is_lag_over(Duration::ZERO) {
             inner.serve(Vec::new());
         }
@@ -188,7 +222,11 @@ impl Inner {
         let tick = self.options.lag_max / TICKS_PER_LAG;
         loop {
             match self.waiting.turn(tick) {
-                Turn::Ship(waiters) => self.serve(waiters),
+                Turn::Ship(waiters) => {
+                    self.serve(waiters);
+                    self.save();
+                }
+                Turn::Look if self.is_lost() => self.save(),
                 Turn::Look => {
                     if self.is_lag_over(tick) {
                         self.serve(Vec::new());
@@ -223,8 +261,11 @@ impl Inner {
         for waiter in over {
             (waiter.done)(synced.clone());
         }
-        if synced.is_ok() && self.options.threads == Threads::None {
-            self.ship_merged();
+        if self.options.threads == Threads::None {
+            match synced {
+                Ok(()) => self.ship_merged(),
+                Err(_) => self.save(),
+            }
         }
     }
 
@@ -296,7 +337,8 @@ impl Inner {
         shipped
     }
 
-    fn ship_cuts(&self, shipping: &mut Shipping) -> Result<(), Error> {
+    /// Ships what is in the log, and before that what was cut off it.
+    pub(crate) fn ship_cuts(&self, shipping: &mut Shipping) -> Result<(), Error> {
         if let Some(accepted) = shipping.accepted.take() {
             let shipped = self.ship_cut(shipping, &accepted);
             shipping.accepted = shipped.is_err().then_some(accepted);
@@ -339,7 +381,7 @@ impl Inner {
             contents: log.contents,
             since: log.oldest(),
         });
-        let Shipped { digest } = self.ship_batch(batch, after)?;
+        let Shipped { digest } = self.ship_batch(shipping, batch, after)?;
         self.witness.shipped(log.count);
         shipping.number += 1;
         shipping.previous = digest;
@@ -350,14 +392,23 @@ impl Inner {
     }
 
     /// Ships a batch; once more with the bytes of its chunks where an owner that has ended had them in memory alone.
-    fn ship_batch(&self, batch: Batch, after: &tenure_core::Branch) -> Result<Shipped, Error> {
-        let Some(retained) = &self.retained else {
-            return self.ship_once(batch, after);
+    fn ship_batch(
+        &self,
+        shipping: &mut Shipping,
+        batch: Batch,
+        after: &tenure_core::Branch,
+    ) -> Result<Shipped, Error> {
+        let mut ship_once = |batch| match shipping.goal {
+            Goal::Branch => self.ship_once(batch, after),
+            Goal::Stray(_) => self.salvage_once(shipping, batch, after),
         };
-        let shipped = self.ship_once(batch.clone(), after);
+        let Some(retained) = &self.retained else {
+            return ship_once(batch);
+        };
+        let shipped = ship_once(batch.clone());
         let is_lost = matches!(&shipped, Err(Error::Refused(Refusal::NoChunk { .. })));
         match retained.carried(&batch.chunks).filter(|_| is_lost) {
-            Some(chunks) => self.ship_once(Batch { chunks, ..batch }, after),
+            Some(chunks) => ship_once(Batch { chunks, ..batch }),
             None => shipped,
         }
     }
@@ -395,7 +446,7 @@ impl Inner {
 
     /// Tells whether a batch is in the owner's order, or may be: an owner elsewhere knows it again when it comes back, or the
     /// next owner does.
-    fn may_be_accepted(&self, error: &Error) -> bool {
+    pub(crate) fn may_be_accepted(&self, error: &Error) -> bool {
         match error {
             Error::Failed(Failure::Waits(_)) => true,
             Error::Failed(Failure::Unknown(_)) => self.is_elsewhere,

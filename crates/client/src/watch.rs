@@ -1,7 +1,7 @@
-//! Watching an owner in another process: whenever it was reached anew it may be another one, which may have lent the branch to
-//! somebody else meanwhile. Who holds it learns so within moments, also when nobody changes anything.
+//! Renewing a session: an owner in another process hears that its client is there, also when nobody changes
+//! anything, and the client learns within moments that its session is over.
 //!
-//! Invariant: nobody waits for the watching thread, and it keeps nothing alive.
+//! Invariant: nobody waits for the renewing thread, and it keeps nothing alive.
 
 use crate::branch::Inner;
 use std::sync::{Arc, Weak};
@@ -9,43 +9,55 @@ use std::time::Duration;
 use tenure_model::Refusal;
 use tenure_wire::Error;
 
-/// How often is looked whether the owner was reached anew.
-const REST: Duration = Duration::from_secs(1);
+/// Renewals in the time that a session may say nothing: some may be late, or come to an owner that ends.
+const RENEWALS: u32 = 5;
+/// The least time between two of them.
+const REST_MIN: Duration = Duration::from_millis(20);
 
-/// Watches until the branch is closed.
-pub(crate) fn watch(inner: &Arc<Inner>) {
-    let (inner, mut seen) = (Arc::downgrade(inner), inner.owner.reached());
+/// Has `renew` called now and then, until it says that it was the last time or nobody has `whom` any more.
+pub(crate) fn watch<T: Send + Sync + 'static>(
+    whom: &Arc<T>,
+    session_ttl: Duration,
+    renew: impl Fn(&T) -> Renewed + Send + 'static,
+) {
+    let rest = (session_ttl / RENEWALS).max(REST_MIN);
+    let whom: Weak<T> = Arc::downgrade(whom);
     let watching = move || {
-        while let Some(inner) = rested(&inner) {
-            inner.look(&mut seen);
+        loop {
+            std::thread::sleep(rest);
+            let renewed = whom.upgrade().map(|whom| renew(&whom));
+            if renewed != Some(Renewed::Again) {
+                return;
+            }
         }
     };
     if let Err(error) = std::thread::Builder::new().name("watch".into()).spawn(watching) {
-        tracing::warn!(%error, "that the branch was lent to somebody else is learned with the next change only");
+        tracing::warn!(%error, "the owner hears of this session with changes only, and takes it for silent otherwise");
     }
 }
 
-/// Rests; returns the branch if it is still watched then.
-fn rested(inner: &Weak<Inner>) -> Option<Arc<Inner>> {
-    std::thread::sleep(REST);
-    inner
-        .upgrade()
-        .filter(|inner| !inner.waiting.is_stopped() && inner.state.read().broken.is_none())
+/// Whether a session is renewed again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Renewed {
+    /// It is.
+    Again,
+    /// It has ended, or its branch has.
+    Ended,
 }
 
 impl Inner {
-    /// Asks whether the session is still open, if the owner was reached anew since `seen` or is to be found.
-    fn look(&self, seen: &mut Option<u64>) {
-        let reached = self.owner.reached();
-        if reached.is_some() && reached == *seen {
-            return;
+    /// Says that this session is there.
+    pub(crate) fn renew(&self) -> Renewed {
+        if self.waiting.is_stopped() || self.state.read().broken.is_some() {
+            return Renewed::Ended;
         }
         match self.owner.renew(self.opened.session) {
-            // One that was found by asking is asked once more.
-            Ok(()) => *seen = reached,
-            Err(error @ Error::Refused(Refusal::Stale)) => self.break_down(error),
-            // Asked again, until it is known.
-            Err(_) => {}
+            Err(over @ Error::Refused(Refusal::Stale)) => {
+                self.break_down(over);
+                Renewed::Ended
+            }
+            // An owner that was not reached is asked again.
+            Ok(()) | Err(_) => Renewed::Again,
         }
     }
 }

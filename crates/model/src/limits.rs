@@ -33,6 +33,9 @@ pub const HASH_COLLISIONS_MAX: u64 = 16;
 pub const ACT_SPAN_MAX: u64 = 128;
 /// Inode numbers lent at once: a branch rarely creates more between two syncs.
 pub const INO_RANGE_LEN: u64 = 1 << 20;
+/// How long a session whose branch was taken may take to bring what it had not shipped: a machine that was switched off over a
+/// holiday is on again by then, and what waits for it costs a row or two.
+pub const STRAY_WAIT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// Bytes in the name of a drive, branch or checkpoint: it becomes part of an object's key.
 pub const REF_LEN_MAX: usize = 100;
 /// Bytes in an object that is read whole: one record may be as long as a message, and a pack or segment has room beside it. What is

@@ -118,6 +118,16 @@ pub enum Record {
         /// The inode.
         ino: Ino,
     },
+    /// A branch is taken from its holder, whose session is over. What the branch is now is a stray as well: the session may still
+    /// add what it had not shipped there, and nowhere else.
+    Revoked {
+        /// Which branch; it may be a stray itself.
+        branch: BranchId,
+        /// The stray's name.
+        stray: BranchName,
+        /// When.
+        time: Timestamp,
+    },
 }
 
 /// What a branch can be forked from.
@@ -227,6 +237,12 @@ impl Codec for Record {
                 act.write(out);
             }
             Record::Dropped { branch, ino } => put_numbers(out, 15, [branch.0, ino.0]),
+            Record::Revoked { branch, stray, time } => {
+                out.push(16);
+                put_varint(out, branch.0);
+                put_bytes(out, stray.as_str().as_bytes());
+                time.write(out);
+            }
         }
     }
 
@@ -291,6 +307,12 @@ impl Codec for Record {
             15 => Record::Dropped {
                 branch: BranchId(input.varint()?),
                 ino: Ino(input.varint()?),
+            },
+            // 12 to 15 are kept for shared branches.
+            16 => Record::Revoked {
+                branch: BranchId(input.varint()?),
+                stray: branch_name(input)?,
+                time: Timestamp::read(input)?,
             },
             _ => return Err(malformed("record")),
         })

@@ -51,10 +51,13 @@ impl Inner {
 
     /// Deletes a branch that nobody holds, or a checkpoint.
     pub(crate) fn delete_branch(&self, name: &BranchName) -> Result<(), Error> {
+        if let Some((branch, _)) = self.with(|live| Ok(live.state.named(name.as_str())))? {
+            self.end_silent_holder(branch, None)?;
+        }
         self.accept(|live| {
             let (branch, line) = live.named(name.as_str())?;
             let record = match line.kind {
-                LineKind::Branch => Record::BranchDeleted { branch },
+                LineKind::Branch | LineKind::Stray { .. } => Record::BranchDeleted { branch },
                 LineKind::Checkpoint { .. } => Record::CheckpointDeleted {
                     name: CheckpointName::parse(&line.name).map_err(|why| because(&why))?,
                 },
@@ -63,6 +66,7 @@ impl Inner {
         })
     }
 
+    /// Returns all branches and checkpoints, but no stray to which nothing was added: there may be nothing that is lost.
     pub(crate) fn branches(&self) -> Result<Vec<BranchInfo>, Error> {
         self.with(|live| {
             let info = |(id, line): (BranchId, Line)| {
@@ -71,14 +75,17 @@ impl Inner {
                     .state
                     .grant(id)
                     .and_then(|grant| live.state.session(grant.session))
+                    .filter(|session| !session.is_over)
                     .map(|session| session.who);
                 let sharers = live.state.sharing(id).map(|sharing| live.state.sharers(sharing));
+                let is_stray = matches!(line.kind, LineKind::Stray { .. });
                 let (branch, message) = match line.kind {
-                    LineKind::Branch => (Some(id), String::new()),
+                    LineKind::Branch | LineKind::Stray { .. } => (Some(id), String::new()),
                     LineKind::Checkpoint { message } => (None, message),
                 };
                 BranchInfo {
                     branch,
+                    is_stray,
                     name: line.name,
                     from: line.from,
                     made: line.made,
@@ -88,7 +95,9 @@ impl Inner {
                     message,
                 }
             };
-            let mut all: Vec<_> = live.state.lines().into_iter().map(info).collect();
+            let mut lines = live.state.lines();
+            lines.retain(|(id, line)| !live.state.is_bare(*id, line));
+            let mut all: Vec<_> = lines.into_iter().map(info).collect();
             all.sort_by(|one, other| one.name.cmp(&other.name));
             Ok(all)
         })

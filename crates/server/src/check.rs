@@ -7,7 +7,7 @@ mod lost;
 mod path;
 
 use crate::drive::Inner;
-use crate::state::{LineKind, State};
+use crate::state::State;
 use std::collections::{BTreeMap, BTreeSet};
 use tenure_core::Branch;
 use tenure_journal::Depth;
@@ -182,7 +182,7 @@ impl State {
             );
             if let Some(grant) = self.grant(id) {
                 must(
-                    line.kind == LineKind::Branch,
+                    line.kind.is_branch(),
                     format!("the checkpoint {} is held", line.name),
                 );
                 must(
@@ -192,7 +192,7 @@ impl State {
             }
         }
         for (id, sharing) in self.shared() {
-            let is_branch = self.line(id).is_some_and(|line| line.kind == LineKind::Branch);
+            let is_branch = self.line(id).is_some_and(|line| line.kind.is_branch());
             must(
                 is_branch && self.grant(id).is_none(),
                 format!("the line {id} is shared and is no branch, or is lent whole"),

@@ -8,28 +8,8 @@ use crate::state::After;
 use crate::state::permit::because;
 use tenure_core::Branch;
 use tenure_model::codec::{Codec, Reader};
-use tenure_model::{Batch, BranchId, Op, Record};
+use tenure_model::{Batch, Op, Record};
 use tenure_wire::Error;
-
-/// Returns the branch whose content a record may change.
-pub(crate) fn touched(record: &Record) -> Option<BranchId> {
-    match record {
-        Record::Batch(batch) => Some(batch.branch),
-        Record::Granted { branch, .. } | Record::Returned { branch } => Some(*branch),
-        Record::DriveCreated { .. }
-        | Record::SessionOpened { .. }
-        | Record::SessionClosed { .. }
-        | Record::InosLent { .. }
-        | Record::Forked { .. }
-        | Record::BranchDeleted { .. }
-        | Record::CheckpointMade { .. }
-        | Record::CheckpointDeleted { .. }
-        | Record::Joined { .. }
-        | Record::Left { .. } => None,
-        Record::Act(act) => Some(act.branch),
-        Record::Dropped { branch, .. } => Some(*branch),
-    }
-}
 
 /// Returns what a permitted record makes of the branch that it touches.
 pub(crate) fn after(record: &Record, branch: Branch, loader: &Loader) -> Result<After, Error> {
@@ -45,7 +25,8 @@ pub(crate) fn after(record: &Record, branch: Branch, loader: &Loader) -> Result<
         | Record::CheckpointMade { .. }
         | Record::CheckpointDeleted { .. }
         | Record::Joined { .. }
-        | Record::Left { .. } => Ok(After::Same),
+        | Record::Left { .. }
+        | Record::Revoked { .. } => Ok(After::Same),
         Record::Act(act) => after_op(branch, &act.op, loader),
         Record::Dropped { ino, .. } => after_op(branch, &Op::Drop { ino: *ino }, loader),
     }

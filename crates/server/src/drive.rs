@@ -24,18 +24,17 @@ use tenure_model::{
 };
 use tenure_store::pack::{PackName, Packs, Sizes as PackSizes};
 use tenure_store::{Bucket, Cache};
+use tenure_wire::owner::SESSION_TTL;
 use tenure_wire::shared::{Brought, Deed, LockAsk, Look, Ordered, Seen, Sharer};
 use tenure_wire::{
-    Access, BranchInfo, Chunk, Created, Done, Error, Hold, Lent, Opened, Owner, Placed, Room, SealedPack,
-    ServerAddress, Shipped, Status, Verified, Who, identity,
+    Access, BranchInfo, Chunk, Created, Delegation, Done, Error, Hold, Lent, Opened, Owner, Placed, Room,
+    Salvaged, SealedPack, ServerAddress, Shipped, Status, Verified, Who, identity,
 };
 
 /// Bytes of records after which they are folded: replaying them takes a fraction of a second.
 const FOLD_BYTES: u64 = 32 << 20;
 /// Bytes of pages in memory from which some are evicted.
 const PAGE_BYTES_MAX: usize = 256 << 20;
-/// How long a session that outlived an owner may be silent before another takes what it holds.
-const SESSION_TTL: Duration = Duration::from_secs(5);
 /// How long an owner answers after it was certain that it is one, where no lock says so. Looks come once a second, and
 /// whoever takes over waits for so long.
 const OWNER_TTL: Duration = Duration::from_millis(1500);
@@ -59,7 +58,7 @@ pub struct Options {
     pub fold_bytes: u64,
     /// Bytes of pages in memory from which some are evicted.
     pub page_bytes_max: usize,
-    /// How long a session that outlived an owner may be silent before another takes what it holds.
+    /// How long a session of another process may be silent before another takes what it holds.
     pub session_ttl: Duration,
     /// How long an owner answers after it was certain that it is one, where no lock says so: at least a second, because a
     /// younger proof is not renewed; at most `session_ttl`; and the same for all owners of a drive.
@@ -178,6 +177,11 @@ impl Drive {
         self.inner.health.check().is_ok()
     }
 
+    /// Ends the sessions that hold something and are silent for so long that another may have it.
+    pub(crate) fn end_silent_holders(&self) -> Result<(), Error> {
+        self.inner.change(|| self.inner.end_silent_holders())
+    }
+
     /// Makes everything durable, folds it, and gives the drive up: whoever calls meanwhile or afterwards is told that it was
     /// closed.
     ///
@@ -230,8 +234,12 @@ impl Owner<Branch> for Drive {
     }
 
     fn renew(&self, session: SessionId) -> Result<(), Error> {
-        self.inner
-            .answer(|| self.inner.with(|live| live.known(session).map(drop)))
+        self.inner.may_speak()?;
+        // Nothing is lent by it, so nobody proves anything for it; only that a session is over depends on the state.
+        match self.inner.renew_session(session) {
+            Err(over @ Error::Refused(_)) => self.inner.answer(|| Err(over)),
+            heard => heard,
+        }
     }
 
     fn identity(&self) -> Result<Option<Digest>, Error> {
@@ -298,6 +306,18 @@ impl Owner<Branch> for Drive {
 
     fn rejoin(&self, who: Sharer, brought: &Brought) -> Result<(), Error> {
         self.inner.answer(|| self.inner.rejoin(who, brought))
+    }
+
+    fn salvage(&self, batch: Batch, after: Option<Branch>, done: Done<Salvaged>) {
+        self.inner.salvage(batch, after, done);
+    }
+
+    fn take(&self, session: SessionId, name: &str) -> Result<(), Error> {
+        self.inner.change(|| self.inner.take(session, name))
+    }
+
+    fn delegations(&self) -> Result<Vec<Delegation>, Error> {
+        self.inner.answer(|| self.inner.delegations())
     }
 
     fn page(&self, at: Address) -> Result<Vec<u8>, Error> {

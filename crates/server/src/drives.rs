@@ -103,6 +103,7 @@ impl Drives {
             }
         }
         if let Some(drive) = open.as_ref().filter(|drive| drive.is_open()) {
+            drive.end_silent_holders()?;
             if let Some(by) = drive.branches()?.into_iter().find_map(|line| line.holder) {
                 return Err(Refusal::Held { by }.into());
             }

@@ -5,17 +5,20 @@
 
 use crate::drive::{Inner, Threads};
 use crate::order::Live;
-use crate::session::Silence;
 use crate::state::permit::because;
-use crate::state::{Grant, Line, LineKind};
+use crate::state::{Grant, Line};
+use std::collections::BTreeMap;
 use std::time::Duration;
 use tenure_core::Branch;
 use tenure_model::batch::chain_start;
 use tenure_model::{BranchId, Ino, InoRange, Record, Refusal, SessionId, limits};
-use tenure_wire::{Access, Error, Lent, Shared};
+use tenure_wire::{Access, Delegation, Error, Lease, Lent, Shared};
 
-/// How often it is looked whether a silent holder has come back.
-const SILENCE_REST: Duration = Duration::from_millis(50);
+/// How often it is looked whether a silent holder is heard.
+const LISTEN_REST: Duration = Duration::from_millis(50);
+
+/// The part of `session_ttl` by which a lease is longer: a thousand times what the clocks of two machines differ by meanwhile.
+const LEASE_MARGIN: u32 = 20;
 
 /// Ranges among which the one that came with a grant is looked for. A session that has shipped nothing under it has not
 /// been lent more.
@@ -32,7 +35,7 @@ impl Inner {
 
     fn lend_shared(&self, session: SessionId, name: &str) -> Result<Lent<Branch>, Error> {
         let id = self.branch_of(session, name)?;
-        self.end_silent_holder(session, id)?;
+        self.end_silent_holder(id, Some(session))?;
         self.join(session, id)
     }
 
@@ -40,7 +43,7 @@ impl Inner {
         self.with(|live| {
             live.known(session)?;
             let (id, line) = live.named(name)?;
-            if line.kind != LineKind::Branch {
+            if !line.kind.is_branch() {
                 return Err(Refusal::ReadOnly.into());
             }
             Ok(id)
@@ -50,7 +53,7 @@ impl Inner {
     fn lend_exclusive(&self, session: SessionId, name: &str) -> Result<Lent<Branch>, Error> {
         let id = self.branch_of(session, name)?;
         self.end_silent_sharers(id)?;
-        self.end_silent_holder(session, id)?;
+        self.end_silent_holder(id, Some(session))?;
         let inos = match self.granted_before(session, id)? {
             Some(inos) => inos,
             None => self.grant(session, id)?,
@@ -93,7 +96,7 @@ impl Inner {
             live.known(session)?;
             live.named(name)
         })?;
-        let branch = (line.kind == LineKind::Branch).then_some(id);
+        let branch = line.kind.is_branch().then_some(id);
         self.lent(
             session,
             id,
@@ -158,42 +161,114 @@ impl Inner {
         })
     }
 
-    /// Takes a branch from a holder of an earlier epoch that has not spoken for `session_ttl`. One that may still come
-    /// back is waited for: then it is there, or it is gone.
-    fn end_silent_holder(&self, session: SessionId, branch: BranchId) -> Result<(), Error> {
-        let ttl = self.options.session_ttl;
-        for _ in 0..=ttl.as_millis() / SILENCE_REST.as_millis() {
-            match self.holder_beside(session, branch)? {
-                Some((holder, Silence::Over)) => {
-                    tracing::warn!(
-                        session = holder.0,
-                        "a session has not come back and loses what it held"
-                    );
-                    return self.close_session(holder);
-                }
-                Some((_, Silence::Lasts)) if self.options.threads == Threads::Started => {
-                    std::thread::sleep(SILENCE_REST);
-                }
-                Some((_, Silence::Lasts | Silence::None)) | None => return Ok(()),
-            }
-        }
-        Ok(())
+    /// Takes a branch from a holder of whom nothing was heard for as long as a lease lasts.
+    pub(crate) fn end_silent_holder(&self, branch: BranchId, asking: Option<SessionId>) -> Result<(), Error> {
+        let holder = |live: &Live| {
+            let grant = live.state.grant(branch);
+            let holder = grant.map(|grant| grant.session);
+            holder
+                .into_iter()
+                .filter(|holder| Some(*holder) != asking)
+                .collect()
+        };
+        self.silent_among(holder)?
+            .into_iter()
+            .try_for_each(|holder| self.revoke(holder, branch))
     }
 
-    /// Returns who else holds a branch, and whether this owner has heard of them.
-    fn holder_beside(
+    /// Returns those of some sessions of which nothing was heard for as long as a lease lasts.
+    ///
+    /// An owner that has not run for a while itself would take everybody for silent: so who seems to be is listened for first, in
+    /// the last moments of his lease or behind it.
+    pub(crate) fn silent_among(
         &self,
-        session: SessionId,
-        branch: BranchId,
-    ) -> Result<Option<(SessionId, Silence)>, Error> {
-        let now = self.options.clock.elapsed();
+        sessions: impl Fn(&Live) -> Vec<SessionId>,
+    ) -> Result<Vec<SessionId>, Error> {
+        let lease = self.lease();
+        let mut before: Option<BTreeMap<SessionId, Duration>> = None;
+        for left in (0..=self.listens()).rev() {
+            let is_silent = |session: &SessionId, silence: &Duration| {
+                let was = before.as_ref().map(|before| before.get(session));
+                let is_heard = was.is_some_and(|was| was.is_none_or(|was| silence < was));
+                !is_heard && *silence + LISTEN_REST * left >= lease
+            };
+            let silent: BTreeMap<_, _> = self.with(|live| {
+                let all = sessions(live).into_iter();
+                let known = all.filter_map(|session| Some((session, live.heard.silence(session)?)));
+                Ok(known
+                    .filter(|(session, silence)| is_silent(session, silence))
+                    .collect())
+            })?;
+            if left == 0 || silent.is_empty() {
+                for session in silent.keys() {
+                    tracing::warn!(
+                        session = session.0,
+                        "a session is silent and loses what another needs"
+                    );
+                }
+                return Ok(silent.into_keys().collect());
+            }
+            before = Some(silent);
+            std::thread::sleep(LISTEN_REST);
+        }
+        Ok(Vec::new())
+    }
+
+    /// Returns what is lent to sessions that are not over.
+    pub(crate) fn delegations(&self) -> Result<Vec<Delegation>, Error> {
         self.with(|live| {
-            let grant = live.state.grant(branch).filter(|grant| grant.session != session);
-            Ok(grant.map(|grant| {
-                let silence = live.silent.of(grant.session, now, self.options.session_ttl);
-                (grant.session, silence)
-            }))
+            let mut all = Vec::new();
+            for (branch, line) in live.state.lines() {
+                let holder = live.state.grant(branch).map(|grant| grant.session);
+                let sharers = live.state.sharing(branch).into_iter();
+                let sharers = sharers.flat_map(|sharing| sharing.sessions());
+                for session in holder.into_iter().chain(sharers) {
+                    let row = live.state.session(session);
+                    let Some(row) = row.filter(|row| !row.is_over) else {
+                        continue;
+                    };
+                    all.push(Delegation {
+                        branch,
+                        name: line.name.clone(),
+                        session,
+                        who: row.who,
+                        since: row.opened,
+                        lease: live.heard.silence(session).map(|silence| Lease {
+                            silence,
+                            length: self.lease(),
+                        }),
+                    });
+                }
+            }
+            all.sort_by(|one, other| one.name.cmp(&other.name));
+            Ok(all)
         })
+    }
+
+    /// As [`Inner::end_silent_holder`], of every branch.
+    pub(crate) fn end_silent_holders(&self) -> Result<(), Error> {
+        let delegations = self.delegations()?;
+        delegations.into_iter().try_for_each(|lent| {
+            self.end_silent_sharers(lent.branch)?;
+            self.end_silent_holder(lent.branch, None)
+        })
+    }
+
+    /// Returns for how long a session must be silent to lose what another needs: its time, and what clocks may differ by.
+    pub(crate) fn lease(&self) -> Duration {
+        let ttl = self.options.session_ttl;
+        ttl + ttl / LEASE_MARGIN
+    }
+
+    /// Returns how often it is listened for a holder who seems to be silent: for longer than renewals are apart.
+    fn listens(&self) -> u32 {
+        match self.options.threads {
+            Threads::Started => {
+                let listening = self.options.session_ttl / 4;
+                u32::try_from(listening.as_millis() / LISTEN_REST.as_millis()).unwrap_or(u32::MAX)
+            }
+            Threads::None => 0,
+        }
     }
 }
 
@@ -205,6 +280,7 @@ impl Live {
                 .state
                 .lines()
                 .into_iter()
+                .filter(|(id, line)| !self.state.is_bare(*id, line))
                 .map(|(_, line)| line.name)
                 .take(8)
                 .collect();

@@ -16,6 +16,7 @@ mod lend;
 mod session;
 mod shared;
 mod ship;
+mod stray;
 mod vet;
 
 mod decide;

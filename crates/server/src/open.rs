@@ -9,7 +9,7 @@ use crate::order::{Live, Places};
 use crate::place::Filling;
 use crate::proof::Proof;
 use crate::recover::recover;
-use crate::session::Silent;
+use crate::session::Heard;
 use crate::shared::Shares;
 use crate::trail::Trails;
 use crate::work::Work;
@@ -153,7 +153,7 @@ fn try_take_over(
             state: found.state,
             journal: Some(found.journal),
             sessions: 0,
-            silent: Silent::default(),
+            heard: Heard::by(options.clock.clone()),
             shares: Shares::default(),
         }),
         unfolded: AtomicU64::new(found.record_bytes),

@@ -6,9 +6,8 @@
 //! one that never can be stops the drive.
 
 use crate::decide;
-use crate::decide::touched;
 use crate::drive::Inner;
-use crate::session::Silent;
+use crate::session::Heard;
 use crate::shared::Shares;
 use crate::state::{After, State};
 use parking_lot::Mutex;
@@ -29,7 +28,7 @@ pub(crate) struct Live {
     pub(crate) journal: Option<Arc<Journal>>,
     /// Sessions opened by this owner so far.
     pub(crate) sessions: u64,
-    pub(crate) silent: Silent,
+    pub(crate) heard: Heard,
     pub(crate) shares: Shares,
 }
 
@@ -171,7 +170,8 @@ impl Inner {
             let (record, before) = self.with(|live| {
                 let (record, _) = make(live)?;
                 live.state.permits(&record)?;
-                let before = touched(&record).and_then(|branch| live.state.opened(branch));
+                let touched = live.state.touched(&record);
+                let before = touched.and_then(|branch| live.state.opened(branch));
                 Ok((record, before))
             })?;
             // Pages are loaded with no lock held.
@@ -200,7 +200,8 @@ impl Inner {
         let accepted = self.with(|live| {
             let (record, answer) = make(live)?;
             live.state.permits(&record)?;
-            let now = touched(&record).and_then(|branch| live.state.opened(branch));
+            let touched = live.state.touched(&record);
+            let now = touched.and_then(|branch| live.state.opened(branch));
             if now.map(|open| open.version) != version {
                 return Ok(None);
             }
@@ -226,7 +227,8 @@ fn room_for(record: &Record) -> Room {
         | Record::BranchDeleted { .. }
         | Record::CheckpointDeleted { .. }
         | Record::Left { .. }
-        | Record::Dropped { .. } => Room::Last,
+        | Record::Dropped { .. }
+        | Record::Revoked { .. } => Room::Last,
         Record::DriveCreated { .. }
         | Record::SessionOpened { .. }
         | Record::Granted { .. }

@@ -102,8 +102,17 @@ impl Inner {
         }
     }
 
-    /// Fails while an owner before this one may still answer, and when this one lets the drive go.
+    /// Fails where nothing is answered at all, and has an owner look now and then.
     pub(crate) fn may_begin(&self) -> Result<(), Error> {
+        self.may_speak()?;
+        if let Some(rivals) = &self.proof.rivals {
+            self.look_now_and_then(rivals, self.options.clock.elapsed());
+        }
+        Ok(())
+    }
+
+    /// Fails while an owner before this one may still answer, and when this one lets the drive go.
+    pub(crate) fn may_speak(&self) -> Result<(), Error> {
         self.is_staying()?;
         let Some(rivals) = &self.proof.rivals else {
             return Ok(());
@@ -118,7 +127,6 @@ impl Inner {
             ))
             .into());
         }
-        self.look_now_and_then(rivals, now);
         Ok(())
     }
 

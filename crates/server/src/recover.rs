@@ -2,7 +2,7 @@
 //!
 //! Invariant: everything that was acknowledged is there again, or is named in the notices as lost.
 
-use crate::decide::{after, touched};
+use crate::decide::after;
 use crate::fold::{RowPacks, not_a_state};
 use crate::load::Loader;
 use crate::state::{After, State};
@@ -142,7 +142,8 @@ impl<'a> Recovery<'a> {
             |why: &dyn std::fmt::Display| Failure::Corrupt(format!("record {seq} of the journal: {why}"));
         let record = Record::parsed(bytes).map_err(|error| wrong(&error))?;
         self.state.permits(&record).map_err(|refusal| wrong(&refusal))?;
-        let branch = touched(&record).and_then(|id| self.state.opened(id));
+        let touched = self.state.touched(&record);
+        let branch = touched.and_then(|id| self.state.opened(id));
         let after = match branch {
             None => After::Same,
             Some(open) => after(&record, open.branch, &self.loader).map_err(|error| match error {

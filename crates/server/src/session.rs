@@ -1,64 +1,54 @@
-//! Sessions: who is at this owner, and the end of those whose process has ended.
+//! Sessions: who is at this owner, when it has heard of them last, and their end.
 //!
+//! A session that says nothing loses what it holds when somebody else asks for that (`crate::lend`), and not before.
 //! Invariant: a session is durable before its number is given out, and numbers carry the epoch, so none is used twice.
 
 use crate::drive::Inner;
 use crate::order::Live;
 use crate::place::NUMBER_BITS;
+use crate::state::Session;
 use crate::state::permit::because;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
-use tenure_model::{BranchId, Epoch, Record, Refusal, SessionId};
+use tenure_model::{BranchId, Clock, Epoch, Record, Refusal, SessionId};
 use tenure_wire::{Error, Opened, Who};
 
-/// Times `session_ttl` after which a silent session ends also when nobody needs what it holds.
+/// Times `session_ttl` after which a silent session that holds nothing ends: nobody needs it to.
 const SILENCE_MAX: u32 = 60;
 
-/// Sessions of earlier epochs that have not spoken to this owner yet, and since when it has waited for them.
-#[derive(Debug, Default)]
-pub(crate) struct Silent(pub(crate) BTreeMap<SessionId, Duration>);
-
-impl Silent {
-    /// Notes that a session is still there.
-    pub(crate) fn hear(&mut self, session: SessionId) {
-        if !self.0.is_empty() {
-            self.0.remove(&session);
-        }
-    }
-
-    /// Returns the sessions that are not waited for any more, whoever needs what they hold.
-    fn given_up(&self, now: Duration, session_ttl: Duration) -> Vec<SessionId> {
-        let bound = session_ttl * SILENCE_MAX;
-        self.0
-            .keys()
-            .copied()
-            .filter(|session| self.is_over(*session, now, bound))
-            .collect()
-    }
-
-    fn is_over(&self, session: SessionId, now: Duration, bound: Duration) -> bool {
-        self.of(session, now, bound) == Silence::Over
-    }
-
-    /// Tells whether a session is silent, and for so long that it may lose what another needs.
-    pub(crate) fn of(&self, session: SessionId, now: Duration, session_ttl: Duration) -> Silence {
-        match self.0.get(&session) {
-            None => Silence::None,
-            Some(since) if now.saturating_sub(*since) >= session_ttl => Silence::Over,
-            Some(_) => Silence::Lasts,
-        }
-    }
+/// When this owner has heard of each session whose end nobody would tell it, by its own clock: those of other processes.
+pub(crate) struct Heard {
+    clock: Arc<dyn Clock>,
+    last: BTreeMap<SessionId, Duration>,
 }
 
-/// Whether a session of an earlier epoch has come back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Silence {
-    /// It is there.
-    None,
-    /// Not yet.
-    Lasts,
-    /// Not in time.
-    Over,
+impl Heard {
+    pub(crate) fn by(clock: Arc<dyn Clock>) -> Self {
+        Self {
+            clock,
+            last: BTreeMap::new(),
+        }
+    }
+
+    /// Notes that a session is still there.
+    fn hear(&mut self, session: SessionId) {
+        self.last.insert(session, self.clock.elapsed());
+    }
+
+    /// Returns for how long nothing was heard of a session; none of one that ends with this process.
+    pub(crate) fn silence(&self, session: SessionId) -> Option<Duration> {
+        let last = self.last.get(&session)?;
+        Some(self.clock.elapsed().saturating_sub(*last))
+    }
+
+    /// Returns the sessions of which nothing was heard for so long.
+    fn silent_for(&self, bound: Duration) -> Vec<SessionId> {
+        let sessions = self.last.keys().copied();
+        sessions
+            .filter(|session| self.silence(*session) >= Some(bound))
+            .collect()
+    }
 }
 
 /// Returns who somebody is, in the words that a person who is refused reads.
@@ -92,31 +82,46 @@ impl Inner {
             };
             Ok((record, ()))
         })?;
+        self.renew_session(session)?;
         Ok(Opened {
             session,
             epoch: self.epoch,
             tier: self.tier().to_owned(),
             notices: self.notices.clone(),
+            session_ttl: self.options.session_ttl,
         })
+    }
+
+    /// Notes that a session is still there.
+    pub(crate) fn renew_session(&self, session: SessionId) -> Result<(), Error> {
+        self.with(|live| live.known(session).map(drop))
     }
 
     pub(crate) fn close_session(&self, session: SessionId) -> Result<(), Error> {
         let (held, shared) = self.with(|live| {
-            live.known(session)?;
+            live.state.session(session).ok_or(Refusal::Stale)?;
             Ok((live.state.held_by(session), live.state.shared_by(session)))
         })?;
         for branch in held {
-            self.accept(|_| Ok((Record::Returned { branch }, ())))?;
+            match self.take_back(session, branch) {
+                // It was given back just now.
+                Err(Error::Refused(Refusal::Stale)) => {}
+                taken => taken?,
+            }
         }
         for branch in shared {
             self.leave(session, branch)?;
         }
-        self.accept(|_| Ok((Record::SessionClosed { session }, ())))
+        self.accept(|_| Ok((Record::SessionClosed { session }, ())))?;
+        self.with(|live| {
+            live.heard.last.remove(&session);
+            Ok(())
+        })
     }
 
-    /// Ends every session whose process has ended with the last owner, and starts to wait for the others.
+    /// Ends every session whose process has ended with the last owner.
     ///
-    /// A silence counts from the end of the last owner: until then they may have spoken to that one (decision 0007).
+    /// Of the others, silence counts from the end of the last owner: until then they may have spoken to that one (decision 0007).
     pub(crate) fn end_dead_sessions(&self) -> Result<(), Error> {
         let sealed = self.with(|live| Ok(live.journal()?.sealed_since()))?;
         let now = sealed.unwrap_or_else(|| self.options.clock.elapsed());
@@ -126,7 +131,7 @@ impl Inner {
                 self.close_session(session)?;
             } else {
                 self.with(|live| {
-                    live.silent.0.insert(session, now);
+                    live.heard.last.insert(session, now);
                     Ok(())
                 })?;
             }
@@ -134,10 +139,15 @@ impl Inner {
         self.begin_gathering()
     }
 
-    /// Ends sessions that have not come back for so long that nobody waits for them.
+    /// Ends sessions that hold nothing and have long been silent. One that holds something may sleep as long as it likes.
     fn end_silent_sessions(&self) -> Result<(), Error> {
-        let now = self.options.clock.elapsed();
-        let over = self.with(|live| Ok(live.silent.given_up(now, self.options.session_ttl)))?;
+        self.end_lost_sessions()?;
+        let bound = self.options.session_ttl * SILENCE_MAX;
+        let over = self.with(|live| {
+            let silent = live.heard.silent_for(bound).into_iter();
+            let idle = silent.filter(|session| live.state.held_by(*session).is_empty());
+            Ok(idle.collect::<Vec<_>>())
+        })?;
         over.into_iter()
             .try_for_each(|session| self.close_session(session))
     }
@@ -159,8 +169,12 @@ impl Inner {
         if shares {
             return self.leave(session, branch);
         }
+        self.renew_session(session)?;
+        self.take_back(session, branch)
+    }
+
+    fn take_back(&self, session: SessionId, branch: BranchId) -> Result<(), Error> {
         self.accept(|live| {
-            live.known(session)?;
             live.state
                 .grant(branch)
                 .filter(|grant| grant.session == session)
@@ -172,9 +186,21 @@ impl Inner {
 
 impl Live {
     /// Refuses a session that is not open, and notes that it is still there.
-    pub(crate) fn known(&mut self, session: SessionId) -> Result<crate::state::Session, Error> {
+    pub(crate) fn known(&mut self, session: SessionId) -> Result<Session, Error> {
+        let row = self.present(session)?;
+        if row.is_over {
+            Err(Refusal::Stale.into())
+        } else {
+            Ok(row)
+        }
+    }
+
+    /// As [`Live::known`], also for a session that is over and may bring what it had not shipped.
+    pub(crate) fn present(&mut self, session: SessionId) -> Result<Session, Error> {
         let row = self.state.session(session).ok_or(Refusal::Stale)?;
-        self.silent.hear(session);
+        if !row.hosted {
+            self.heard.hear(session);
+        }
         Ok(row)
     }
 }

@@ -14,8 +14,10 @@ use std::sync::Arc;
 use tenure_core::Branch;
 use tenure_journal::Journal;
 use tenure_model::codec::Codec;
-use tenure_model::{Batch, ChunkPlace, Digest, Epoch, PackNumber, Record, Refusal, SessionId, limits};
-use tenure_wire::{Chunk, Done, Error, Placed, Shipped};
+use tenure_model::{
+    Batch, BranchId, ChunkPlace, Digest, Epoch, PackNumber, Record, Refusal, SessionId, limits,
+};
+use tenure_wire::{Chunk, Done, Error, Placed, Salvaged, Shipped};
 
 /// Bytes of chunks that ride in the journal when a batch comes before they are durable: above it, waiting for the pack
 /// costs less than writing them twice.
@@ -27,6 +29,15 @@ const INLINE_HELD_CHUNKS_MAX: u64 = 256 << 10;
 /// Bytes of a batch's record up to which it may take the last of the journal's room, when it brings no contents.
 const SMALL_LEN_MAX: usize = 64 << 10;
 
+/// Where a batch is to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Aim {
+    /// Into the branch that its session holds.
+    Branch,
+    /// Into the stray of a session that is over.
+    Stray,
+}
+
 /// What is to be done with a batch.
 enum Turn {
     /// It follows the last one: look at it and order it.
@@ -37,6 +48,7 @@ enum Turn {
 
 /// A batch that may be ordered.
 struct Prepared {
+    aim: Aim,
     batch: Batch,
     digest: Digest,
     bytes: Vec<u8>,
@@ -45,7 +57,7 @@ struct Prepared {
 
 impl Inner {
     pub(crate) fn place(&self, session: SessionId, chunks: &[Chunk<'_>]) -> Result<Vec<Placed>, Error> {
-        let hosted = self.with(|live| Ok(live.known(session)?.hosted))?;
+        let hosted = self.with(|live| Ok(live.present(session)?.hosted))?;
         if chunks
             .iter()
             .any(|chunk| self.filling.should_learn(chunk.bytes.len()))
@@ -80,8 +92,25 @@ impl Inner {
     pub(crate) fn ship(&self, batch: Batch, after: Option<Branch>, done: Done<Shipped>) {
         let digest = batch_digest(&batch);
         let done: Done<()> = Box::new(move |durable| done(durable.map(|()| Shipped { digest })));
-        let prepared = self.change(|| match self.turn_of(&batch, digest)? {
-            Turn::Next(session, branch) => self.prepare(batch, digest, after, (&session, branch)).map(Some),
+        self.take_in(Aim::Branch, (batch, digest), after, done);
+    }
+
+    /// Takes what a session that is over had not shipped, into its stray.
+    pub(crate) fn salvage(&self, batch: Batch, after: Option<Branch>, done: Done<Salvaged>) {
+        let stray = match self.change(|| self.stray_for(&batch)) {
+            Ok(stray) => stray,
+            Err(error) => return done(Err(error)),
+        };
+        let digest = batch_digest(&batch);
+        let done: Done<()> = Box::new(move |durable| done(durable.map(|()| Salvaged { digest, stray })));
+        self.take_in(Aim::Stray, (batch, digest), after, done);
+    }
+
+    fn take_in(&self, aim: Aim, (batch, digest): (Batch, Digest), after: Option<Branch>, done: Done<()>) {
+        let prepared = self.change(|| match self.turn_of(aim, &batch, digest)? {
+            Turn::Next(session, branch) => self
+                .prepare(aim, (batch, digest), after, (&session, branch))
+                .map(Some),
             Turn::Again => Ok(None),
         });
         match prepared {
@@ -91,14 +120,17 @@ impl Inner {
         }
     }
 
-    fn turn_of(&self, batch: &Batch, digest: Digest) -> Result<Turn, Error> {
+    fn turn_of(&self, aim: Aim, batch: &Batch, digest: Digest) -> Result<Turn, Error> {
         self.with(|live| {
-            let session = live.known(batch.session)?;
+            let session = match aim {
+                Aim::Branch => live.known(batch.session)?,
+                Aim::Stray => live.lost(batch.session)?,
+            };
             if live.state.was_accepted(batch, digest) {
                 return Ok(Turn::Again);
             }
-            self.may_ship(&live.state, batch)?;
-            let branch = live.state.opened(batch.branch).ok_or(Refusal::Stale)?.branch;
+            let line = self.may_ship(aim, &live.state, batch)?;
+            let branch = live.state.opened(line).ok_or(Refusal::Stale)?.branch;
             Ok(Turn::Next(session, branch))
         })
     }
@@ -106,8 +138,8 @@ impl Inner {
     /// Does all that needs no place in the order: decides the ops, and sees to the chunks.
     fn prepare(
         &self,
-        mut batch: Batch,
-        digest: Digest,
+        aim: Aim,
+        (mut batch, digest): (Batch, Digest),
         after: Option<Branch>,
         (session, before): (&Session, Branch),
     ) -> Result<Prepared, Error> {
@@ -128,6 +160,7 @@ impl Inner {
             unreachable!("it was made one just now")
         };
         Ok(Prepared {
+            aim,
             batch,
             digest,
             bytes,
@@ -135,12 +168,19 @@ impl Inner {
         })
     }
 
-    fn may_ship(&self, state: &State, batch: &Batch) -> Result<(), Error> {
+    /// Returns the line into which a batch goes, if it may go where it is to.
+    fn may_ship(&self, aim: Aim, state: &State, batch: &Batch) -> Result<BranchId, Error> {
         // A holder that outlived an owner ships again what it knows not to be durable, as it was then.
         if !(epoch_of(batch.session)..=self.epoch).contains(&batch.epoch) {
             return Err(Refusal::Stale.into());
         }
-        Ok(state.permits_batch(batch)?)
+        state.permits_batch(batch)?;
+        let (line, _) = state.granted(batch).ok_or(Refusal::Stale)?;
+        // The branch may have been taken just now: what goes into its stray is told nobody as if it were in the branch.
+        if aim == Aim::Branch && line != batch.branch {
+            return Err(Refusal::Stale.into());
+        }
+        Ok(line)
     }
 
     /// Puts back what an earlier owner had in memory alone when it ended, where the session has sent the bytes along. It is durable
@@ -196,6 +236,7 @@ impl Inner {
             Err(error) => return done(Err(self.health.before_anything(error))),
         };
         let Prepared {
+            aim,
             batch,
             digest,
             bytes,
@@ -213,7 +254,7 @@ impl Inner {
         };
         let told = tell.clone();
         let ordered = self.with(|live| {
-            self.may_ship(&live.state, &batch)?;
+            self.may_ship(aim, &live.state, &batch)?;
             let seq = self
                 .enqueue(live, (bytes, room), Box::new(told))
                 .map_err(|(error, _)| error)?;

@@ -21,7 +21,7 @@ use tenure_core::tree::Memory;
 use tenure_core::{Branch, Totals, Tree};
 use tenure_model::codec::{Codec, Malformed, malformed};
 use tenure_model::record::Source;
-use tenure_model::{Address, Batch, BranchId, Digest, PackNumber, SessionId};
+use tenure_model::{Address, Batch, BranchId, Digest, PackNumber, Record, SessionId};
 use tenure_store::pack::PackName;
 
 /// What a drive is, but for the contents of its packs.
@@ -138,6 +138,58 @@ impl State {
             .filter(|(_, grant)| grant.session == session)
             .map(|(branch, _)| branch)
             .collect()
+    }
+
+    /// Returns the line into which a batch goes, and the grant there: the branch that it names, or the stray that took its place
+    /// for the session when that had lost it.
+    pub(crate) fn granted(&self, batch: &Batch) -> Option<(BranchId, Grant)> {
+        let theirs = |line: BranchId| {
+            let grant = self.grant(line)?;
+            (grant.session == batch.session).then_some((line, grant))
+        };
+        theirs(batch.branch).or_else(|| {
+            let held = self.held_by(batch.session).into_iter();
+            let mut strays = held.filter(|line| self.stray_of(*line, batch.session) == Some(batch.branch));
+            strays.next().and_then(theirs)
+        })
+    }
+
+    /// Returns the branch that a session had held which has a stray for it, if the line is such a stray.
+    pub(crate) fn stray_of(&self, line: BranchId, session: SessionId) -> Option<BranchId> {
+        match self.line(line)?.kind {
+            LineKind::Stray { of, by, .. } if by == session => Some(of),
+            LineKind::Stray { .. } | LineKind::Branch | LineKind::Checkpoint { .. } => None,
+        }
+    }
+
+    /// Tells whether a line is a stray that waits for its session, which has added nothing.
+    pub(crate) fn is_bare(&self, id: BranchId, line: &Line) -> bool {
+        let LineKind::Stray { by, base, .. } = line.kind else {
+            return false;
+        };
+        self.grant(id)
+            .is_some_and(|grant| grant.session == by && grant.number == base)
+    }
+
+    /// Returns the branch whose content a record may change.
+    pub(crate) fn touched(&self, record: &Record) -> Option<BranchId> {
+        match record {
+            Record::Batch(batch) => self.granted(batch).map(|(line, _)| line),
+            Record::Granted { branch, .. } | Record::Returned { branch } => Some(*branch),
+            Record::DriveCreated { .. }
+            | Record::SessionOpened { .. }
+            | Record::SessionClosed { .. }
+            | Record::InosLent { .. }
+            | Record::Forked { .. }
+            | Record::BranchDeleted { .. }
+            | Record::CheckpointMade { .. }
+            | Record::CheckpointDeleted { .. }
+            | Record::Joined { .. }
+            | Record::Left { .. }
+            | Record::Revoked { .. } => None,
+            Record::Act(act) => Some(act.branch),
+            Record::Dropped { branch, .. } => Some(*branch),
+        }
     }
 
     /// Returns a session.

@@ -109,7 +109,7 @@ impl World {
 
     fn step(&mut self) -> Verdict<()> {
         let random = &mut self.random;
-        match random.below(20) {
+        match random.below(22) {
             0..7 => {
                 let at = random.below(CLIENTS as u64) as usize;
                 self.clients[at].work(&self.town, random)?;
@@ -127,6 +127,14 @@ impl World {
             16 => self.town.cut_off(random),
             17 => self.town.end_one(random),
             18 => self.town.trouble(random),
+            20 => {
+                let at = random.below(CLIENTS as u64) as usize;
+                self.clients[at].stand_still(&self.town);
+            }
+            21 => {
+                let at = random.below(CLIENTS as u64) as usize;
+                self.clients[at].go_on(&self.town)?;
+            }
             _ => self.town.close_unused(random),
         }
         Ok(())

@@ -5,6 +5,7 @@
 
 use crate::shared::{Brought, Deed, LockAsk, Look, Ordered, Seen, Sharer};
 use std::collections::BTreeMap;
+use std::time::Duration;
 use tenure_model::{
     Address, Attr, Batch, BranchId, BranchName, CheckpointName, ChunkPlace, Digest, Epoch, Failure, Ino,
     InoRange, Locked, PackNumber, Refusal, SessionId, Timestamp, record::Source,
@@ -56,6 +57,10 @@ pub struct Who {
     pub hosted: bool,
 }
 
+/// How long a session may usually say nothing before another may have what it holds: a machine that is busy, or a network
+/// that loses what is sent, still says something in that time; who waits for a machine that is lost waits no longer.
+pub const SESSION_TTL: Duration = Duration::from_secs(5);
+
 /// A session that was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opened {
@@ -67,6 +72,8 @@ pub struct Opened {
     pub tier: String,
     /// What the owner found when it took the drive over and a person should know, in sentences.
     pub notices: Vec<String>,
+    /// How long the session may say nothing before another may have what it holds.
+    pub session_ttl: Duration,
 }
 
 /// How much of a branch is asked for.
@@ -139,6 +146,41 @@ pub struct Shipped {
     pub digest: Digest,
 }
 
+/// A batch of a session that is over, which is durable in a stray.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Salvaged {
+    /// Digest of the batch, which the next one names as the one before it.
+    pub digest: Digest,
+    /// The stray's name.
+    pub stray: String,
+}
+
+/// A branch that is lent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delegation {
+    /// The branch.
+    pub branch: BranchId,
+    /// Its name.
+    pub name: String,
+    /// Who holds it.
+    pub session: SessionId,
+    /// The same in words: agent, host, process and what for.
+    pub who: String,
+    /// When that session was opened.
+    pub since: Timestamp,
+    /// How long it lasts; none when it ends with the owner's process.
+    pub lease: Option<Lease>,
+}
+
+/// A hold that lasts as long as its session says something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// For how long the session has said nothing.
+    pub silence: Duration,
+    /// After how much silence another may have what it holds.
+    pub length: Duration,
+}
+
 /// What is free and used, for `statfs`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Room {
@@ -170,6 +212,8 @@ pub struct BranchInfo {
     pub inodes: u64,
     /// Bytes of files that are not holes.
     pub bytes: u64,
+    /// Whether it is a stray: what a session had not shipped when its branch was taken from it.
+    pub is_stray: bool,
     /// Who holds it, in words.
     pub holder: Option<String>,
     /// What a checkpoint is for, in the words of who made it; empty where nothing was said.
@@ -228,13 +272,9 @@ pub trait Owner<B>: Send + Sync {
     /// Opens a session; durable before it returns.
     fn open(&self, who: &Who) -> Result<Opened, Error>;
 
-    /// Hears that a session's client is still there, though it has nothing else to say: it came back after an owner or
-    /// a connection ended. Refuses a session that is over.
-    fn renew(&self, session: SessionId) -> Result<(), Error> {
-        // An owner that gives no session up for being silent has nothing to note.
-        let _ = session;
-        Ok(())
-    }
+    /// Hears that a session's client is still there, though it has nothing else to say. Refuses a session that is over. It
+    /// asks the bucket for nothing.
+    fn renew(&self, session: SessionId) -> Result<(), Error>;
 
     /// Returns what tells the drive from every other ([`identity`]), where others have to ask.
     fn identity(&self) -> Result<Option<Digest>, Error> {
@@ -242,16 +282,11 @@ pub trait Owner<B>: Send + Sync {
         Ok(None)
     }
 
-    /// Returns a number that changes whenever the owner was reached anew, and may be another one than before; none while it
-    /// is not reached.
-    fn reached(&self) -> Option<u64> {
-        Some(0)
-    }
-
     /// Ends a session and takes back what it holds.
     fn close(&self, session: SessionId) -> Result<(), Error>;
 
-    /// Lends a branch whole, or shows a branch or checkpoint as it is now; durable before it returns. A session that asks
+    /// Lends a branch whole, or shows a branch or checkpoint as it is now; durable before it returns. A holder that has said
+    /// nothing for as long as its lease lasts loses the branch by that, as by [`Owner::take`]. A session that asks
     /// again for what it holds, and has shipped nothing yet, gets the same numbers again.
     fn lend(&self, session: SessionId, name: &str, access: Access) -> Result<Lent<B>, Error>;
 
@@ -320,6 +355,16 @@ pub trait Owner<B>: Send + Sync {
         let _ = (who, brought);
         Err(shares_nothing())
     }
+
+    /// Accepts a batch that a session which is over had not shipped, as [`Owner::ship`] would have, into the stray of the branch
+    /// that it names: in the branch it is not.
+    fn salvage(&self, batch: Batch, after: Option<B>, done: Done<Salvaged>);
+
+    /// Takes a branch from whoever else holds it, at once: that session is over, and what it had not shipped becomes a stray.
+    fn take(&self, session: SessionId, name: &str) -> Result<(), Error>;
+
+    /// Returns what is lent, by name.
+    fn delegations(&self) -> Result<Vec<Delegation>, Error>;
 
     /// Returns a page's bytes.
     fn page(&self, at: Address) -> Result<Vec<u8>, Error>;

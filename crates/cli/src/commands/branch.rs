@@ -5,11 +5,12 @@ use crate::place::Place;
 use crate::reach;
 use anyhow::Result;
 use tenure_model::{BranchName, DriveName};
+use tenure_wire::BranchInfo;
 
 /// List and delete branches and checkpoints
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// List the branches and checkpoints of a drive
+    /// List the branches and checkpoints of a drive, and strays: what a mount had not made durable when its branch was taken from it
     List {
         /// The drive
         #[arg(value_parser = DriveName::parse)]
@@ -20,7 +21,7 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Delete a branch that nobody holds, or a checkpoint; what others were made from it stays
+    /// Delete a branch that nobody holds, a stray or a checkpoint; what others were made from it stays
     Delete {
         /// The drive
         #[arg(value_parser = DriveName::parse)]
@@ -46,6 +47,15 @@ pub(crate) fn run(command: &Command) -> Result<()> {
     }
 }
 
+/// Says what a line is. A stray is in quarantine: nobody has looked at it yet.
+fn kind(line: &BranchInfo) -> &'static str {
+    match (line.branch, line.is_stray) {
+        (None, _) => "checkpoint",
+        (Some(_), false) => "branch",
+        (Some(_), true) => "stray",
+    }
+}
+
 fn list(drive: &DriveName, place: &Place, json: bool) -> Result<()> {
     let reached = reach::drive_for(place, drive, "branch")?;
     let lines = reached.owner().branches()?;
@@ -56,7 +66,7 @@ fn list(drive: &DriveName, place: &Place, json: bool) -> Result<()> {
             .map(|line| {
                 serde_json::json!({
                     "name": line.name,
-                    "kind": if line.branch.is_some() { "branch" } else { "checkpoint" },
+                    "kind": kind(line),
                     "from": line.from,
                     "made": line.made.secs,
                     "inodes": line.inodes,
@@ -72,12 +82,7 @@ fn list(drive: &DriveName, place: &Place, json: bool) -> Result<()> {
     for line in &lines {
         table.add_row([
             line.name.clone(),
-            if line.branch.is_some() {
-                "branch"
-            } else {
-                "checkpoint"
-            }
-            .to_owned(),
+            kind(line).to_owned(),
             line.from.clone(),
             line.inodes.to_string(),
             output::bytes(line.bytes),

@@ -16,7 +16,7 @@ use crate::waiting::Waiting;
 use anyhow::{Context, Result, bail};
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -56,6 +56,14 @@ pub(crate) struct Args {
     /// branch to itself
     #[arg(long, conflicts_with = "read_only")]
     shared: bool,
+    /// Wait so long for a branch that another mount holds (such as 30s or 5m) [default: only for a holder that is silent, until its
+    /// lease is over]
+    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "read_only")]
+    wait: Option<Duration>,
+    /// Take the branch from whoever holds it, at once: their mount accepts nothing more, and what it has not made durable becomes a
+    /// stray branch if it is still there to bring it
+    #[arg(long, conflicts_with_all = ["read_only", "wait"])]
+    take: bool,
     /// Let other users use the mount; the kernel then checks every permission
     #[arg(long)]
     allow_other: bool,
@@ -133,6 +141,21 @@ impl Args {
     }
 }
 
+/// Reads a time such as `30s`, `5m`, `1h` or `0`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "s" | "" => 1,
+        "m" => 60,
+        "h" => 3600,
+        other => return Err(format!("{other} is no unit of time; s, m and h are")),
+    };
+    let number: u32 = digits
+        .parse()
+        .map_err(|_| "a time is a whole number and a unit: 30s, 5m, 1h".to_owned())?;
+    Ok(Duration::from_secs(u64::from(number) * unit))
+}
+
 /// A command line from `mount` on.
 #[derive(Debug, clap::Parser)]
 #[command(disable_help_flag = true)]
@@ -156,7 +179,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
         return daemon::run(&args);
     }
     if args.foreground {
-        return served::serve(&args, |ready| {
+        return served::serve(&args, tell, |ready| {
             ready
                 .notices
                 .iter()
@@ -207,15 +230,10 @@ fn start(args: &Args) -> Result<()> {
         .context("cannot start the process that serves the mount")?;
     let (place, drive) = (args.place.clone(), args.what.drive.clone());
     let _waiting = Waiting::begin(move || reach::whom(&place, &drive));
-    let mut said = String::new();
-    let mut output = daemon.stdout.take().expect("its output is a pipe");
-    output
-        .read_to_string(&mut said)
+    let said = hear(daemon.stdout.take().expect("its output is a pipe"))
         .context("cannot hear from the process that serves the mount")?;
-    if let Some(said) = said.trim_end().strip_suffix(READY) {
-        let (notices, mounted): (Vec<_>, Vec<_>) = said.lines().partition(|line| line.starts_with(NOTE));
-        notices.into_iter().for_each(output::note);
-        return mounted.into_iter().try_for_each(output::line);
+    if let Some(mounted) = said.trim_end().strip_suffix(READY) {
+        return mounted.lines().try_for_each(output::line);
     }
     let status = daemon.wait()?;
     if said.is_empty() {
@@ -242,6 +260,25 @@ fn open_log(log: &Path) -> std::io::Result<File> {
     File::options().append(true).create(true).open(log)
 }
 
+fn tell(note: &str) {
+    output::note(note);
+}
+
+/// Returns what the process that stays says; notes are passed on as they come.
+fn hear(output: impl Read) -> io::Result<String> {
+    let mut said = String::new();
+    for line in BufReader::new(output).lines() {
+        let line = line?;
+        if line.starts_with(NOTE) {
+            output::note(line);
+        } else {
+            said.push_str(&line);
+            said.push('\n');
+        }
+    }
+    Ok(said)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -263,5 +300,18 @@ mod tests {
         write(b"new\n");
         assert_eq!(read("mount-1.log"), b"new\n");
         assert!(read("mount-1.log.1").starts_with(b"one\ntwo\n-"));
+    }
+
+    #[test]
+    fn a_time_has_a_unit() {
+        let secs = |text| duration(text).map(|time| time.as_secs()).ok();
+        assert_eq!(
+            ["0", "7", "30s", "5m", "1h"].map(secs),
+            [0, 7, 30, 300, 3600].map(Some)
+        );
+        assert_eq!(
+            ["", "s", "-1s", "1.5s", "3 s", "1d", "5000000000s"].map(secs),
+            [None; 7]
+        );
     }
 }

@@ -4,6 +4,7 @@ mod files;
 mod full;
 mod home;
 mod killed;
+mod leases;
 mod mounted;
 mod network;
 mod output;

@@ -3,6 +3,7 @@
 use super::{Callers, Inner, SharedBranch};
 use crate::branch::Unsynced;
 use crate::files::{Files, Listing, ListingRoom};
+use crate::salvage::Salvage;
 use crate::wait;
 use bytes::Bytes;
 use std::ops::ControlFlow;
@@ -359,6 +360,11 @@ impl Files for SharedBranch {
 
     fn broken(&self) -> Option<Error> {
         self.inner.state.lock().broken.clone()
+    }
+
+    fn salvage(&self) -> Option<Salvage> {
+        // What the owner has not ordered was acknowledged to nobody.
+        None
     }
 
     fn trouble(&self) -> Option<Error> {

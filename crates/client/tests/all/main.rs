@@ -13,6 +13,7 @@ mod listing;
 mod merge;
 mod near;
 mod random;
+mod salvage;
 mod serving;
 mod unheard;
 mod waiting;

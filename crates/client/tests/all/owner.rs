@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tenure_core::Branch;
 use tenure_model::record::Source;
-use tenure_model::{Address, Batch, BranchId, BranchName, CheckpointName, InoRange, PackNumber, SessionId};
+use tenure_model::{
+    Address, Batch, BranchId, BranchName, CheckpointName, Failure, InoRange, PackNumber, SessionId,
+};
 use tenure_server::Drive;
 use tenure_wire::{
-    Access, BranchInfo, Chunk, Created, Done, Error, Lent, Opened, Owner, Placed, Room, SealedPack, Shipped,
-    Status, Who,
+    Access, BranchInfo, Chunk, Created, Delegation, Done, Error, Lent, Opened, Owner, Placed, Room, Salvaged,
+    SealedPack, Shipped, Status, Who,
 };
 
 /// Is called once.
@@ -24,7 +26,7 @@ pub(crate) struct Watched {
     before_place: Mutex<Option<Step>>,
     before_ship: Mutex<Option<ShipStep>>,
     shipped: AtomicU64,
-    reached: AtomicU64,
+    is_unheard: AtomicBool,
     read: AtomicU64,
     bends_parts: AtomicBool,
 }
@@ -38,7 +40,7 @@ impl Watched {
             before_place: Mutex::default(),
             before_ship: Mutex::default(),
             shipped: AtomicU64::new(0),
-            reached: AtomicU64::new(0),
+            is_unheard: AtomicBool::new(false),
             read: AtomicU64::new(0),
             bends_parts: AtomicBool::new(false),
         }
@@ -64,9 +66,9 @@ impl Watched {
         *self.before_ship.lock() = Some(Box::new(step));
     }
 
-    /// Says that it was reached anew.
-    pub(crate) fn comes_back(&self) {
-        self.reached.fetch_add(1, Ordering::Relaxed);
+    /// Lets nobody hear what becomes of the batch that is shipped next.
+    pub(crate) fn is_not_heard(&self) {
+        self.is_unheard.store(true, Ordering::Relaxed);
     }
 
     /// Returns how many pages and parts of chunks were asked for so far.
@@ -92,10 +94,6 @@ impl Owner<Branch> for Watched {
 
     fn renew(&self, session: SessionId) -> Result<(), Error> {
         Owner::renew(&*self.drive, session)
-    }
-
-    fn reached(&self) -> Option<u64> {
-        Some(self.reached.load(Ordering::Relaxed))
     }
 
     fn close(&self, session: SessionId) -> Result<(), Error> {
@@ -124,6 +122,10 @@ impl Owner<Branch> for Watched {
 
     fn ship(&self, batch: Batch, after: Option<Branch>, done: Done<Shipped>) {
         self.shipped.fetch_add(1, Ordering::Relaxed);
+        if self.is_unheard.swap(false, Ordering::Relaxed) {
+            self.drive.ship(batch, after, Box::new(drop));
+            return done(Err(Failure::Unknown("nobody answers".into()).into()));
+        }
         let step = self.before_ship.lock().take();
         match step.map_or(Ok(()), |step| step()) {
             Ok(()) => self.drive.ship(batch, after, done),
@@ -141,6 +143,18 @@ impl Owner<Branch> for Watched {
             bytes.iter_mut().for_each(|byte| *byte = !*byte);
         }
         Ok(bytes)
+    }
+
+    fn salvage(&self, batch: Batch, after: Option<Branch>, done: Done<Salvaged>) {
+        self.drive.salvage(batch, after, done);
+    }
+
+    fn take(&self, session: SessionId, name: &str) -> Result<(), Error> {
+        Owner::take(&*self.drive, session, name)
+    }
+
+    fn delegations(&self) -> Result<Vec<Delegation>, Error> {
+        self.drive.delegations()
     }
 
     fn page(&self, at: Address) -> Result<Vec<u8>, Error> {

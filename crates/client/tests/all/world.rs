@@ -73,16 +73,23 @@ pub(crate) fn options(stage_settle: u64) -> Options {
 }
 
 pub(crate) fn create(bucket: Arc<dyn Bucket>) -> Result<Arc<Drive>, Error> {
+    create_with(bucket, server_options())
+}
+
+pub(crate) fn create_with(
+    bucket: Arc<dyn Bucket>,
+    options: tenure_server::Options,
+) -> Result<Arc<Drive>, Error> {
     let beginning = Beginning {
         hash_key: [7; 16],
         branch: branch_name("main"),
         uid: 0,
         gid: 0,
     };
-    Drive::create(bucket, &drive_name(), &beginning, server_options())
+    Drive::create(bucket, &drive_name(), &beginning, options)
 }
 
-fn who(at: At) -> Who {
+pub(crate) fn who(at: At) -> Who {
     Who {
         agent: "ada".into(),
         host: "box".into(),

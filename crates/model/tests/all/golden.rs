@@ -392,6 +392,14 @@ fn records() -> Vec<(&'static str, Record)> {
                 ino: Ino(300),
             },
         ),
+        (
+            "record_revoked",
+            Record::Revoked {
+                branch: BranchId(300),
+                stray: branch_name("stray-main-box-7"),
+                time: NOON,
+            },
+        ),
     ]
 }
 

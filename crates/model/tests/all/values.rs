@@ -392,7 +392,7 @@ fn branch_record() -> BoxedStrategy<Record> {
     prop_oneof![
         (source(), branch_name(), time()).prop_map(|(from, name, time)| Record::Forked { from, name, time }),
         branch.clone().prop_map(|branch| Record::BranchDeleted { branch }),
-        (branch, checkpoint_name(), ".{0,40}", time()).prop_map(|(branch, name, message, time)| {
+        (branch.clone(), checkpoint_name(), ".{0,40}", time()).prop_map(|(branch, name, message, time)| {
             Record::CheckpointMade {
                 branch,
                 name,
@@ -401,6 +401,11 @@ fn branch_record() -> BoxedStrategy<Record> {
             }
         }),
         checkpoint_name().prop_map(|name| Record::CheckpointDeleted { name }),
+        (branch, branch_name(), time()).prop_map(|(branch, stray, time)| Record::Revoked {
+            branch,
+            stray,
+            time,
+        }),
     ]
     .boxed()
 }

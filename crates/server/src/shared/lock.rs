@@ -9,6 +9,9 @@ use tenure_wire::{Done, Error};
 impl Inner {
     pub(crate) fn lock(&self, who: Sharer, ask: &LockAsk) -> Result<Locked, Error> {
         self.admitted(who)?;
+        if matches!(ask, LockAsk::Take { .. }) {
+            self.end_silent_sharers(who.branch)?;
+        }
         // Whose a lock is says the session that asks.
         let owned = |owner: LockOwner| LockOwner {
             session: who.session,

@@ -2,7 +2,7 @@
 
 use super::{Member, Undone, tell};
 use crate::drive::Inner;
-use crate::session::Silence;
+use crate::order::Live;
 use std::collections::BTreeSet;
 use tenure_core::Branch;
 use tenure_model::{Attr, BranchId, Ino, InoRange, Record, Refusal, SessionId, limits};
@@ -108,21 +108,14 @@ impl Inner {
         self.settle_all()
     }
 
-    /// Ends sessions of earlier epochs that share a branch and have not spoken for as long as they are waited for, when another
-    /// wants it whole.
+    /// Ends sessions that share a branch and have said nothing for as long as a lease lasts, when another wants what they have.
     pub(crate) fn end_silent_sharers(&self, branch: BranchId) -> Result<(), Error> {
-        let (now, ttl) = (self.options.clock.elapsed(), self.options.session_ttl);
-        let over = self.with(|live| {
-            let sessions: Vec<_> = live
-                .state
-                .sharing(branch)
-                .into_iter()
-                .flat_map(|sharing| sharing.sessions())
-                .collect();
-            let is_over = |session: &SessionId| live.silent.of(*session, now, ttl) == Silence::Over;
-            Ok(sessions.into_iter().filter(is_over).collect::<Vec<_>>())
-        })?;
-        over.into_iter()
+        let sharers = |live: &Live| {
+            let sharing = live.state.sharing(branch).into_iter();
+            sharing.flat_map(|sharing| sharing.sessions()).collect()
+        };
+        self.silent_among(sharers)?
+            .into_iter()
             .try_for_each(|session| self.close_session(session))
     }
 }

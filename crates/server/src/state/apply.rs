@@ -37,6 +37,7 @@ impl State {
                 let row = Session {
                     who: who.clone(),
                     hosted: *hosted,
+                    is_over: false,
                     opened: *time,
                     inos: Vec::new(),
                 };
@@ -59,11 +60,7 @@ impl State {
                 self.lend_inos(*session, *inos);
             }
             Record::InosLent { session, count } => self.lend_inos(*session, *count),
-            Record::Returned { branch } => {
-                self.become_after(*branch, after);
-                self.remove(&row::grant_key(*branch));
-                self.recent.remove(branch);
-            }
+            Record::Returned { branch } => self.take_back(*branch, after),
             Record::Batch(batch) => self.adopt(batch, batch_digest(batch), after),
             Record::Forked { from, name, time } => self.fork(from, name.as_str(), *time),
             Record::BranchDeleted { branch } => self.delete(*branch),
@@ -97,19 +94,21 @@ impl State {
                 self.remember_act(act);
             }
             Record::Dropped { branch, .. } => self.become_after(*branch, after),
+            Record::Revoked { branch, stray, time } => self.revoke(*branch, stray.as_str(), *time),
         }
     }
 
     /// Takes a holder's branch as it is after a batch whose digest is `digest`.
     pub(crate) fn adopt(&mut self, batch: &Batch, digest: Digest, after: After) {
-        self.become_after(batch.branch, after);
+        let (line, _) = self.granted(batch).expect("the batch was permitted");
+        self.become_after(line, after);
         let grant = Grant {
             session: batch.session,
             number: batch.number,
             digest,
         };
-        self.put(&row::grant_key(batch.branch), &grant);
-        self.remember(batch.branch, batch.number, digest);
+        self.put(&row::grant_key(line), &grant);
+        self.remember(line, batch.number, digest);
     }
 
     /// Notes where a fold has written the lines that are still what they were then, and forgets those that nobody
@@ -170,11 +169,48 @@ impl State {
         self.add_line(FIRST_LINE, &line, Some(branch));
     }
 
+    fn take_back(&mut self, id: BranchId, after: After) {
+        let line = self.line(id).expect("what is held is there");
+        let is_bare = self.is_bare(id, &line);
+        self.become_after(id, after);
+        self.remove(&row::grant_key(id));
+        self.recent.remove(&id);
+        if is_bare {
+            // Nothing of it is not in the branch.
+            self.delete(id);
+        }
+    }
+
+    fn revoke(&mut self, id: BranchId, name: &str, time: Timestamp) {
+        let grant = self.grant(id).expect("the record was permitted");
+        let mut session = self.session(grant.session).expect("who holds something is known");
+        let of = match self.line(id).expect("what is held is there").kind {
+            LineKind::Stray { of, by, .. } if by == grant.session => of,
+            LineKind::Stray { .. } | LineKind::Branch | LineKind::Checkpoint { .. } => id,
+        };
+        let kind = LineKind::Stray {
+            of,
+            by: grant.session,
+            base: grant.number,
+        };
+        let stray = self.derive(&Source::Branch(id), name, kind, time);
+        let mut line = self.line(stray).expect("it was made just now");
+        line.from = format!("{} of {}", line.from, session.who);
+        self.put(&row::line_key(stray), &line);
+        self.put(&row::grant_key(stray), &grant);
+        self.remove(&row::grant_key(id));
+        if let Some(recent) = self.recent.remove(&id) {
+            self.recent.insert(stray, recent);
+        }
+        session.is_over = true;
+        self.put(&row::session_key(grant.session), &session);
+    }
+
     fn fork(&mut self, from: &Source, name: &str, time: Timestamp) {
         self.derive(from, name, LineKind::Branch, time);
     }
 
-    fn derive(&mut self, from: &Source, name: &str, kind: LineKind, time: Timestamp) {
+    fn derive(&mut self, from: &Source, name: &str, kind: LineKind, time: Timestamp) -> BranchId {
         let (base, base_line) = self.source(from).expect("the record was permitted");
         let branch = self.open.get(&base).map(|open| open.branch.clone());
         let line = Line {
@@ -190,6 +226,7 @@ impl State {
         head.next_line = id.next();
         self.put(&row::head_key(), &head);
         self.add_line(id, &line, branch);
+        id
     }
 
     fn add_line(&mut self, id: BranchId, line: &Line, branch: Option<Branch>) {

@@ -44,7 +44,7 @@ impl State {
                 self.is_free(name.as_str())
             }
             Record::CheckpointDeleted { name } => match self.named(name.as_str()) {
-                Some((_, line)) if line.kind != LineKind::Branch => Ok(()),
+                Some((_, line)) if !line.kind.is_branch() => Ok(()),
                 Some(_) | None => Err(because(&format!("the drive has no checkpoint {name}"))),
             },
             Record::Joined { session, branch, .. } => self.permits_joining(*session, *branch),
@@ -54,6 +54,10 @@ impl State {
                 Some(_) => Err(Refusal::Stale),
             },
             Record::Dropped { branch, .. } => self.sharing(*branch).map(drop).ok_or(Refusal::Stale),
+            Record::Revoked { branch, stray, .. } => {
+                self.grant(*branch).ok_or(Refusal::Stale)?;
+                self.is_free(stray.as_str())
+            }
         }
     }
 
@@ -102,12 +106,8 @@ impl State {
 
     /// Returns why a batch may not be applied: its session must hold the branch, and it must follow the last one.
     pub(crate) fn permits_batch(&self, batch: &Batch) -> Permitted {
-        let follows = |grant: Grant| {
-            grant.session == batch.session
-                && grant.number + 1 == batch.number
-                && grant.digest == batch.previous
-        };
-        if self.grant(batch.branch).is_some_and(follows) {
+        let follows = |grant: Grant| grant.number + 1 == batch.number && grant.digest == batch.previous;
+        if self.granted(batch).is_some_and(|(_, grant)| follows(grant)) {
             Ok(())
         } else {
             Err(Refusal::Stale)
@@ -115,7 +115,10 @@ impl State {
     }
 
     fn permits_grant(&self, session: SessionId, branch: BranchId) -> Permitted {
-        self.knows(session)?;
+        let is_over = self.session(session).is_none_or(|session| session.is_over);
+        if is_over {
+            return Err(Refusal::Stale);
+        }
         self.is_branch(branch)?;
         self.is_unshared(branch)?;
         match self.grant(branch) {
@@ -164,7 +167,7 @@ impl State {
 
     fn is_branch(&self, id: BranchId) -> Permitted {
         match self.line(id) {
-            Some(line) if line.kind == LineKind::Branch => Ok(()),
+            Some(line) if line.kind.is_branch() => Ok(()),
             Some(line) => Err(because(&format!(
                 "{} is a checkpoint and never changes; fork it",
                 line.name

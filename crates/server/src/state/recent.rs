@@ -71,12 +71,9 @@ pub(super) type OfBranches = BTreeMap<BranchId, Recent>;
 impl State {
     /// Tells whether a batch is one of the latest that its session has shipped under its grant.
     pub(crate) fn was_accepted(&self, batch: &Batch, digest: Digest) -> bool {
-        self.grant(batch.branch)
-            .is_some_and(|grant| grant.session == batch.session)
-            && self
-                .recent
-                .get(&batch.branch)
-                .is_some_and(|recent| recent.has(batch.number, digest))
+        self.granted(batch)
+            .and_then(|(line, _)| self.recent.get(&line))
+            .is_some_and(|recent| recent.has(batch.number, digest))
     }
 
     /// Remembers a batch that was accepted.

@@ -162,14 +162,32 @@ pub(crate) enum LineKind {
         /// What it is for, in words.
         message: String,
     },
+    /// It does: it began as what a branch was when that was taken from its holder.
+    Stray {
+        /// The branch, as its holder's batches name it.
+        of: BranchId,
+        /// The session that had held it.
+        by: SessionId,
+        /// The last batch that was accepted before.
+        base: u64,
+    },
 }
 
 impl LineKind {
+    /// Tells whether it can be changed.
+    pub(crate) fn is_branch(&self) -> bool {
+        match self {
+            LineKind::Branch | LineKind::Stray { .. } => true,
+            LineKind::Checkpoint { .. } => false,
+        }
+    }
+
     /// Returns what it is called.
     pub(crate) fn noun(&self) -> &'static str {
         match self {
             LineKind::Branch => "branch",
             LineKind::Checkpoint { .. } => "checkpoint",
+            LineKind::Stray { .. } => "stray",
         }
     }
 }
@@ -182,6 +200,12 @@ impl Codec for Line {
             LineKind::Checkpoint { message } => {
                 out.push(1);
                 put_bytes(out, message.as_bytes());
+            }
+            LineKind::Stray { of, by, base } => {
+                out.push(2);
+                [of.0, by.0, *base]
+                    .into_iter()
+                    .for_each(|number| put_varint(out, number));
             }
         }
         put_bytes(out, self.from.as_bytes());
@@ -197,6 +221,11 @@ impl Codec for Line {
             0 => LineKind::Branch,
             1 => LineKind::Checkpoint {
                 message: input.text()?.to_owned(),
+            },
+            2 => LineKind::Stray {
+                of: BranchId(input.varint()?),
+                by: SessionId(input.varint()?),
+                base: input.varint()?,
             },
             _ => return Err(malformed("kind of a line")),
         };
@@ -241,6 +270,10 @@ impl Codec for Grant {
     }
 }
 
+/// Flags of a session.
+const HOSTED: u8 = 1;
+const OVER: u8 = 2;
+
 /// A session, and the inode numbers that it may give out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Session {
@@ -248,6 +281,8 @@ pub(crate) struct Session {
     pub(crate) who: String,
     /// Whether it ends with the owner's process.
     pub(crate) hosted: bool,
+    /// Whether something that it held was taken from it: nothing more is lent to it, and what it ships goes into strays.
+    pub(crate) is_over: bool,
     /// When it was opened.
     pub(crate) opened: Timestamp,
     /// The numbers lent to it, in the order of lending.
@@ -275,15 +310,22 @@ impl Codec for Lent {
 impl Codec for Session {
     fn write(&self, out: &mut Vec<u8>) {
         put_bytes(out, self.who.as_bytes());
-        out.push(u8::from(self.hosted));
+        let hosted = if self.hosted { HOSTED } else { 0 };
+        let over = if self.is_over { OVER } else { 0 };
+        out.push(hosted | over);
         self.opened.write(out);
         put_list(out, &self.inos);
     }
 
     fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let (who, flags) = (input.text()?.to_owned(), input.byte()?);
+        if flags & !(HOSTED | OVER) != 0 {
+            return Err(malformed("flags of a session"));
+        }
         Ok(Self {
-            who: input.text()?.to_owned(),
-            hosted: input.flag()?,
+            who,
+            hosted: flags & HOSTED != 0,
+            is_over: flags & OVER != 0,
             opened: Timestamp::read(input)?,
             inos: input.list()?,
         })

@@ -19,4 +19,5 @@ mod room;
 mod scenario;
 mod session;
 mod shared;
+mod stray;
 mod trust;

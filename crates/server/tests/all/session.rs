@@ -1,11 +1,12 @@
 //! Sessions and grants: who holds what, and what becomes of it when they go.
 
 use crate::world::{
-    Holder, OWNER_WAIT, StillClock, branch_name, content, create, drive_name, on_each_tier, open, options,
-    says, ship, who,
+    Holder, OWNER_WAIT, StillClock, branch_name, content, create, create_by, drive_name, on_each_tier, open,
+    options, says, ship, who,
 };
 use std::sync::Arc;
 use std::time::Duration;
+use tenure_model::record::Source;
 use tenure_model::{Ino, Kind, Refusal};
 use tenure_server::{Drive, Holder as Owning, holder};
 use tenure_store::{Bucket, FolderBucket, MemoryBucket};
@@ -103,9 +104,10 @@ fn a_session_of_another_process_outlives_the_owner_until_it_is_silent_for_too_lo
         remote.drive = drive.clone();
         let taken = || Holder::new(&drive, "main", Access::Exclusive, true);
         assert!(says(taken().map(drop)).contains("holds it"));
+        clock.pass(Duration::from_secs(3));
         remote.make(Ino::ROOT, "second", Kind::File);
         remote.ship();
-        clock.pass(Duration::from_secs(3600));
+        clock.pass(Duration::from_secs(4));
         assert!(
             says(taken().map(drop)).contains("holds it"),
             "it has come back, so it keeps what it holds"
@@ -184,21 +186,46 @@ fn drives_are_listed_and_deleted_but_not_while_somebody_has_them_open() {
 }
 
 #[test]
-fn a_session_that_never_comes_back_is_ended_after_a_while() {
+fn a_silent_holder_keeps_its_branch_until_somebody_else_asks_for_it() {
     on_each_tier(|bucket| {
-        let drive = create(&bucket);
-        Holder::remote(&drive, "main");
-        let bucket = bucket.copy();
         let clock = Arc::<StillClock>::default();
-        let drive = Drive::open(Arc::new(bucket), &drive_name(), options(&clock)).unwrap();
-        let holder = || drive.branches().unwrap().remove(0).holder;
-        clock.pass(Duration::from_secs(299));
-        drive.open(&who("ada", true)).unwrap();
-        assert!(holder().is_some(), "nobody needs the branch");
-        clock.pass(Duration::from_secs(2));
-        drive.open(&who("ada", true)).unwrap();
-        assert_eq!(holder(), None);
+        let drive = create_by(&clock, &bucket);
+        let asleep = Holder::remote(&drive, "main");
+        let idle = drive.open(&who("bob", false)).unwrap().session;
+        clock.pass(Duration::from_secs(3600));
+        let awake = drive.open(&who("eve", false)).unwrap().session;
+        assert_eq!(drive.renew(idle), Err(Refusal::Stale.into()), "nobody misses it");
+        drive.renew(asleep.session).unwrap();
+        let asked = || drive.lend(awake, "main", Access::Exclusive).map(drop);
+        assert!(says(asked()).contains("holds it"), "a laptop that slept goes on");
+        clock.pass(Duration::from_secs(5));
+        assert!(says(asked()).contains("holds it"), "its lease is not over yet");
+        clock.pass(Duration::from_millis(250));
+        asked().unwrap();
+        assert_eq!(drive.renew(asleep.session), Err(Refusal::Stale.into()));
     });
+}
+
+#[test]
+fn a_holder_that_ends_with_the_owner_is_never_taken_for_silent() {
+    let clock = Arc::<StillClock>::default();
+    let drive = create_by(&clock, &MemoryBucket::new());
+    let holder = Holder::hosted(&drive, "main");
+    clock.pass(Duration::from_secs(3600));
+    assert!(says(Holder::new(&drive, "main", Access::Exclusive, false).map(drop)).contains("holds it"));
+    holder.give_back();
+}
+
+#[test]
+fn a_branch_whose_holder_is_silent_can_be_deleted() {
+    let clock = Arc::<StillClock>::default();
+    let drive = create_by(&clock, &MemoryBucket::new());
+    let main = drive.branches().unwrap().remove(0).branch.unwrap();
+    drive.fork(&Source::Branch(main), &branch_name("try")).unwrap();
+    let _silent = Holder::remote(&drive, "try");
+    assert!(says(drive.delete_branch(&branch_name("try"))).contains("holds it"));
+    clock.pass(Duration::from_secs(6));
+    drive.delete_branch(&branch_name("try")).unwrap();
 }
 
 #[test]
@@ -211,7 +238,7 @@ fn a_session_that_comes_back_to_the_next_owner_keeps_what_it_holds() {
         clock.pass(OWNER_WAIT);
         drive.renew(remote.session).unwrap();
         assert_eq!(drive.renew(remote.session.next()), Err(Refusal::Stale.into()));
-        clock.pass(Duration::from_secs(3600));
+        clock.pass(Duration::from_secs(4));
         assert!(says(Holder::new(&drive, "main", Access::Exclusive, true).map(drop)).contains("holds it"));
     });
 }

@@ -15,7 +15,7 @@ use tenure_model::{
 };
 use tenure_server::{Beginning, Drive, JournalSizes, Options, Threads};
 use tenure_store::{Bucket, MemoryBucket};
-use tenure_wire::{Access, Chunk, Error, Owner, Shared, Shipped, Who};
+use tenure_wire::{Access, Chunk, Error, Owner, Salvaged, Shared, Shipped, Who};
 
 /// A clock that moves when it is told.
 #[derive(Default)]
@@ -71,7 +71,12 @@ pub(crate) fn beginning() -> Beginning {
 }
 
 pub(crate) fn create(bucket: &(impl Bucket + Clone + 'static)) -> Arc<Drive> {
-    let options = options(&Arc::default());
+    create_by(&Arc::default(), bucket)
+}
+
+/// As `create`, by a clock that the test moves.
+pub(crate) fn create_by(clock: &Arc<StillClock>, bucket: &(impl Bucket + Clone + 'static)) -> Arc<Drive> {
+    let options = options(clock);
     Drive::create(Arc::new(bucket.clone()), &drive_name(), &beginning(), options).unwrap()
 }
 
@@ -124,6 +129,7 @@ pub(crate) fn who(agent: &str, hosted: bool) -> Who {
 }
 
 /// A session that holds a branch, or reads a state.
+#[derive(Clone)]
 pub(crate) struct Holder {
     pub(crate) drive: Arc<Drive>,
     pub(crate) session: SessionId,
@@ -318,6 +324,16 @@ impl Holder {
         Ok(())
     }
 
+    /// Brings what was changed since the last batch into a stray, and returns its name.
+    pub(crate) fn try_salvage(&mut self) -> Result<String, Error> {
+        let batch = self.batch();
+        let after = self.hosted.then(|| self.branch.clone());
+        let salvaged = salvage(&self.drive, batch, after)?;
+        self.number += 1;
+        self.previous = salvaged.digest;
+        Ok(salvaged.stray)
+    }
+
     pub(crate) fn give_back(self) {
         self.drive.give_back(self.session, self.id.unwrap()).unwrap();
         Owner::close(&*self.drive, self.session).unwrap();
@@ -370,6 +386,13 @@ impl Holder {
 pub(crate) fn ship(drive: &Drive, batch: Batch, after: Option<Branch>) -> Result<Shipped, Error> {
     let (send, receive) = mpsc::channel();
     drive.ship(batch, after, Box::new(move |shipped| drop(send.send(shipped))));
+    receive.recv().expect("every batch is answered")
+}
+
+/// As `ship`, into a stray.
+pub(crate) fn salvage(drive: &Drive, batch: Batch, after: Option<Branch>) -> Result<Salvaged, Error> {
+    let (send, receive) = mpsc::channel();
+    drive.salvage(batch, after, Box::new(move |salvaged| drop(send.send(salvaged))));
     receive.recv().expect("every batch is answered")
 }
 

@@ -18,7 +18,8 @@ use tenure_model::{
     Address, Batch, BranchId, BranchName, CheckpointName, Failure, InoRange, Refusal, SessionId,
 };
 use tenure_wire::{
-    Access, BranchInfo, Chunk, Created, Done, Error, Lent, Opened, Owner, Placed, Room, Shipped, Status, Who,
+    Access, BranchInfo, Chunk, Created, Delegation, Done, Error, Lent, Opened, Owner, Placed, Room, Salvaged,
+    Shipped, Status, Who,
 };
 
 /// Times that one call is asked again, as in `tenure_wire`.
@@ -199,6 +200,23 @@ impl Owner<Branch> for Lane {
             owner.ship(batch.clone(), after.clone(), told);
             shipped.recv().expect("every batch is answered")
         }));
+    }
+
+    fn salvage(&self, batch: Batch, after: Option<Branch>, done: Done<Salvaged>) {
+        done(self.call(|owner| {
+            let (send, salvaged) = mpsc::channel();
+            let told = Box::new(move |outcome| drop(send.send(outcome)));
+            owner.salvage(batch.clone(), after.clone(), told);
+            salvaged.recv().expect("every batch is answered")
+        }));
+    }
+
+    fn take(&self, session: SessionId, name: &str) -> Result<(), Error> {
+        self.call(|owner| owner.take(session, name))
+    }
+
+    fn delegations(&self) -> Result<Vec<Delegation>, Error> {
+        self.call(|owner| owner.delegations())
     }
 
     fn page(&self, at: Address) -> Result<Vec<u8>, Error> {

@@ -13,7 +13,8 @@ use tenure_model::{
     Address, Batch, BranchId, BranchName, CheckpointName, Digest, Ino, InoRange, Op, SessionId,
 };
 use tenure_wire::{
-    Access, BranchInfo, Chunk, Created, Done, Error, Lent, Opened, Owner, Placed, Room, Shipped, Status, Who,
+    Access, BranchInfo, Chunk, Created, Delegation, Done, Error, Lent, Opened, Owner, Placed, Room, Salvaged,
+    Shipped, Status, Who,
 };
 
 /// Told by whoever syncs, so that a fault can wait for batches that nobody waits for.
@@ -138,6 +139,10 @@ impl Owner<Branch> for Planted {
         self.honest().open(who)
     }
 
+    fn renew(&self, session: SessionId) -> Result<(), Error> {
+        self.honest().renew(session)
+    }
+
     fn close(&self, session: SessionId) -> Result<(), Error> {
         self.honest().close(session)
     }
@@ -193,6 +198,18 @@ impl Owner<Branch> for Planted {
         }
         batch.ops = bytes_of(&ops);
         self.inner.ship(batch, after, done);
+    }
+
+    fn salvage(&self, batch: Batch, after: Option<Branch>, done: Done<Salvaged>) {
+        self.honest().salvage(batch, after, done);
+    }
+
+    fn take(&self, session: SessionId, name: &str) -> Result<(), Error> {
+        self.honest().take(session, name)
+    }
+
+    fn delegations(&self) -> Result<Vec<Delegation>, Error> {
+        self.honest().delegations()
     }
 
     fn page(&self, at: Address) -> Result<Vec<u8>, Error> {

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure_client::Branch;
+use tenure_client::{Branch, Salvage};
 use tenure_model::record::Source;
 use tenure_model::{BranchName, Ino, Name, NewNode};
 use tenure_server::Drive;
@@ -36,6 +36,8 @@ impl Reader {
 pub(super) struct Client {
     branch_name: String,
     held: Option<(Branch, Arc<Lane>)>,
+    /// A hold that stands still, with what was not synced under it.
+    still: Option<(Branch, Arc<Lane>)>,
     /// Files that were made so far.
     made: u64,
     /// Of those, how many are known to be durable, in the order in which they were made.
@@ -50,6 +52,7 @@ impl Client {
         Self {
             branch_name: format!("branch-{number}"),
             held: None,
+            still: None,
             made: 0,
             durable: 0,
             lost: Vec::new(),
@@ -96,6 +99,53 @@ impl Client {
             self.held = None;
         }
         Ok(())
+    }
+
+    /// Makes files that are not synced, and stands still; the branch is held anew meanwhile.
+    pub(super) fn stand_still(&mut self, town: &Town) {
+        let Some((branch, _)) = self.held.as_ref().filter(|_| self.still.is_none()) else {
+            return;
+        };
+        for len in [20, 5000] {
+            // What is refused is not there.
+            let _ = make(branch, &self.file_name(self.made), self.made, len);
+            self.made += 1;
+        }
+        town.trace()
+            .note(format_args!("  {} stands still", self.branch_name));
+        self.lost.push(self.durable..self.made);
+        self.still = self.held.take();
+    }
+
+    /// Lets who stood still go on, once the branch is held by another session: it is told, and what it had is in a stray.
+    pub(super) fn go_on(&mut self, town: &Town) -> Verdict<()> {
+        let Some((branch, lane)) = self.still.take_if(|_| self.held.is_some()) else {
+            return Ok(());
+        };
+        let has_something = branch.unsynced() != tenure_client::Unsynced::default();
+        let synced = branch.sync_all();
+        let salvage = branch.salvage();
+        town.trace().note(format_args!(
+            "  {} goes on: {synced:?}, {salvage:?}",
+            self.branch_name
+        ));
+        match salvage {
+            _ if synced.is_ok() && has_something && lane.has_heirs() => broken(format!(
+                "{} was lost, and a sync of it is acknowledged",
+                self.branch_name
+            )),
+            Some(Salvage::Done(Some(stray))) => judge_stray(town, &lane, (&branch, &stray)),
+            Some(Salvage::Failed(Error::Refused(refusal))) => broken(format!(
+                "what {} had not synced is not taken: {refusal}",
+                self.branch_name
+            )),
+            // It is tried again.
+            Some(Salvage::Underway) => {
+                self.still = Some((branch, lane));
+                Ok(())
+            }
+            Some(Salvage::Done(None) | Salvage::Failed(Error::Failed(_))) | None => Ok(()),
+        }
     }
 
     fn hold(&mut self, town: &Arc<Town>, random: &mut Random) -> bool {
@@ -162,7 +212,7 @@ impl Client {
 
     /// Holds what is left in the end against what was synced.
     pub(super) fn judge(&mut self, drive: &Arc<Drive>, town: &Town) -> Verdict<()> {
-        self.held = None;
+        (self.held, self.still) = (None, None);
         if self.syncs == 0 {
             return Ok(());
         }
@@ -182,6 +232,16 @@ impl Client {
             )),
             None => Ok(()),
         }
+    }
+}
+
+/// Holds a stray against what its holder has in the end. What cannot be read now is not judged.
+fn judge_stray(town: &Town, lane: &Arc<Lane>, (branch, stray): (&Branch, &str)) -> Verdict<()> {
+    let owner: Arc<dyn Owner<tenure_core::Branch>> = lane.clone();
+    let kept = take(&owner, town, (stray, Access::Read), false).and_then(|kept| survey(&kept));
+    match (kept, survey(branch)) {
+        (Ok(kept), Ok(had)) if kept != had => broken(format!("{stray} is not what its holder had")),
+        _ => Ok(()),
     }
 }
 

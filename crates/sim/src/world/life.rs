@@ -345,6 +345,11 @@ impl Life {
         self.client(settings, clock, (name, Access::Read))
     }
 
+    /// Deletes a stray that was looked at.
+    pub(super) fn delete_stray(&self, name: &str) -> Result<(), Error> {
+        Owner::delete_branch(&*self.drive, &branch_name(name))
+    }
+
     /// Sets the branch aside, with the client that holds it.
     pub(super) fn set_aside(&mut self) -> Option<Branch> {
         self.branch.take()

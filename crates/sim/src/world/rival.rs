@@ -4,7 +4,7 @@
 use super::World;
 use crate::check::{Broken, History, Verdict, broken, survey};
 use crate::fault::Sessions;
-use tenure_client::Branch;
+use tenure_client::{Branch, Salvage};
 use tenure_model::{AttrChange, Ino, Refusal};
 use tenure_wire::{Access, Error};
 
@@ -42,7 +42,9 @@ impl World {
         self.history = History::from(&found);
         self.touched.clear();
         self.shipped = (self.life.owner.ships(), 0);
-        self.refuse_late(&silent.expect("a branch was held"))?;
+        let silent = silent.expect("a branch was held");
+        self.refuse_late(&silent)?;
+        self.judge_stray(&silent)?;
         self.look(Ino::ROOT)
     }
 
@@ -63,5 +65,25 @@ impl World {
             (Err(Error::Refused(Refusal::Stale)), None) => broken("who has lost the branch goes on"),
             (Err(error), _) => broken(format!("who has lost the branch is told: {error}")),
         }
+    }
+
+    /// Holds what a holder that has lost its branch had in the end against the stray of it.
+    fn judge_stray(&self, silent: &Branch) -> Verdict<()> {
+        let stray = match silent.salvage() {
+            Some(Salvage::Done(Some(stray))) => stray,
+            // Then all of it was in the branch.
+            Some(Salvage::Done(None)) => return Ok(()),
+            other => return broken(format!("who has lost the branch saves nothing: {other:?}")),
+        };
+        let read = |branch: &Branch| {
+            survey(branch).map_err(|error| Broken(format!("the stray {stray} cannot be read: {error}")))
+        };
+        let kept = self.life.look_at(&self.settings, &self.clock, &stray);
+        let kept = kept.map_err(|error| Broken(format!("there is no stray {stray}: {error}")))?;
+        if read(&kept)? != read(silent)? {
+            return broken(format!("the stray {stray} is not what its holder had"));
+        }
+        let deleted = self.life.delete_stray(&stray);
+        deleted.map_err(|error| Broken(format!("the stray {stray} cannot be deleted: {error}")))
     }
 }

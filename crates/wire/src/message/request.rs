@@ -99,6 +99,17 @@ pub enum Request<'a> {
         /// Whether every byte is read.
         deep: bool,
     },
+    /// `Owner::salvage`.
+    Salvage(Batch),
+    /// `Owner::take`.
+    Take {
+        /// For whom.
+        session: SessionId,
+        /// The branch.
+        name: &'a str,
+    },
+    /// `Owner::delegations`.
+    Delegations,
     /// A word to the process that hosts the owner, about its mounts.
     Control {
         /// What it should do or tell.
@@ -181,6 +192,12 @@ kinds! {
     Hear = 26,
     /// `Owner::rejoin`.
     Rejoin = 27,
+    /// `Owner::salvage`.
+    Salvage = 28,
+    /// `Owner::take`.
+    Take = 29,
+    /// `Owner::delegations`.
+    Delegations = 30,
     /// `Owner::sealed`.
     Sealed = 31,
     /// `Owner::part`.
@@ -224,6 +241,9 @@ impl<'a> Request<'a> {
             Request::Check { .. } => Kind::Check,
             Request::Control { .. } => Kind::Control,
             Request::Shared(_, ask) => ask.kind(),
+            Request::Salvage(_) => Kind::Salvage,
+            Request::Take { .. } => Kind::Take,
+            Request::Delegations => Kind::Delegations,
         }
     }
 
@@ -262,7 +282,11 @@ impl<'a> Request<'a> {
                 put_varint(out, branch.0);
             }
             Request::Place { session, chunks } => put_place(out, *session, chunks),
-            Request::Ship(batch) => batch.write(out),
+            Request::Ship(batch) | Request::Salvage(batch) => batch.write(out),
+            Request::Take { session, name } => {
+                put_varint(out, session.0);
+                put_text(out, name);
+            }
             Request::Page(at) => at.write(out),
             Request::Read { at, start, len } => {
                 at.write(out);
@@ -281,7 +305,7 @@ impl<'a> Request<'a> {
                 put_varint(out, *offset);
                 put_varint(out, u64::from(*len));
             }
-            Request::Room | Request::Branches | Request::Status | Request::Fold => {}
+            Request::Room | Request::Branches | Request::Status | Request::Fold | Request::Delegations => {}
             Request::Fork { from, name } => {
                 from.write(out);
                 put_text(out, name.as_str());
@@ -365,6 +389,12 @@ impl<'a> Request<'a> {
             | Kind::Lock
             | Kind::Hear
             | Kind::Rejoin) => Request::Shared(Sharer::read(input)?, Ask::read(kind, input)?),
+            Kind::Salvage => Request::Salvage(Batch::read(input)?),
+            Kind::Take => Request::Take {
+                session: session(input)?,
+                name: input.text()?,
+            },
+            Kind::Delegations => Request::Delegations,
         })
     }
 }

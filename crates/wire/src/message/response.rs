@@ -6,14 +6,16 @@ use super::fields::{
 };
 use super::shared::{locked, put_locked, put_tickets, tickets};
 use crate::owner::{
-    BranchInfo, Created, Lent, Opened, Placed, Room, SealedPack, Shared, Shipped, Status, Verified,
+    BranchInfo, Created, Delegation, Lease, Lent, Opened, Placed, Room, SESSION_TTL, Salvaged, SealedPack,
+    Shared, Shipped, Status, Verified,
 };
 use crate::shared::{Ordered, Seen};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use tenure_model::codec::{Codec, Malformed, Reader, malformed, put_list, put_varint};
-use tenure_model::{Address, Epoch, Locked, Timestamp};
+use std::time::Duration;
+use tenure_model::codec::{Codec, Malformed, Reader, malformed, put_list, put_option, put_varint};
+use tenure_model::{Address, BranchId, Epoch, Locked, Timestamp};
 
 /// What a call returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +54,10 @@ pub enum Response<'a> {
     Tickets(Vec<u64>),
     /// Objects of a pack.
     Sealed(Vec<SealedPack>),
+    /// A batch that is durable in a stray.
+    Salvaged(Salvaged),
+    /// What is lent.
+    Delegations(Vec<Delegation>),
 }
 
 impl<'a> Response<'a> {
@@ -126,6 +132,15 @@ impl<'a> Response<'a> {
                 out.push(19);
                 put_list(out, packs);
             }
+            Response::Salvaged(Salvaged { digest, stray }) => {
+                out.push(20);
+                out.extend_from_slice(&digest.0);
+                put_text(out, stray);
+            }
+            Response::Delegations(delegations) => {
+                out.push(18);
+                put_list(out, delegations);
+            }
         }
     }
 
@@ -156,6 +171,11 @@ impl<'a> Response<'a> {
             16 => Response::Tickets(tickets(input)?),
             17 => Response::Lent(lent(input, |_| Ok(Shared::Kept))?),
             19 => Response::Sealed(input.list()?),
+            20 => Response::Salvaged(Salvaged {
+                digest: input.digest()?,
+                stray: input.text()?.to_owned(),
+            }),
+            18 => Response::Delegations(input.list()?),
             _ => return Err(malformed("response")),
         })
     }
@@ -167,6 +187,10 @@ impl Codec for Opened {
         put_varint(out, self.epoch.0);
         put_text(out, &self.tier);
         put_texts(out, &self.notices);
+        // Nothing stands for the usual: so it was before there was another.
+        if self.session_ttl != SESSION_TTL {
+            put_varint(out, millis(self.session_ttl).max(1));
+        }
     }
 
     fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -175,8 +199,23 @@ impl Codec for Opened {
             epoch: Epoch(input.varint()?),
             tier: input.text()?.to_owned(),
             notices: texts(input)?,
+            session_ttl: session_ttl(input)?,
         })
     }
+}
+
+fn session_ttl(input: &mut Reader<'_>) -> Result<Duration, Malformed> {
+    if input.is_empty() {
+        return Ok(SESSION_TTL);
+    }
+    match Duration::from_millis(input.varint()?) {
+        Duration::ZERO | SESSION_TTL => Err(malformed("time of a session")),
+        other => Ok(other),
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn put_lent(out: &mut Vec<u8>, lent: &Lent<Infallible>) {
@@ -231,7 +270,7 @@ impl Codec for SealedPack {
 
 impl Codec for BranchInfo {
     fn write(&self, out: &mut Vec<u8>) {
-        put_branch_option(out, self.branch);
+        put_line(out, self.branch, self.is_stray);
         put_text(out, &self.name);
         put_text(out, &self.from);
         self.made.write(out);
@@ -242,8 +281,10 @@ impl Codec for BranchInfo {
     }
 
     fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let (branch, is_stray) = line(input)?;
         Ok(Self {
-            branch: branch_option(input)?,
+            branch,
+            is_stray,
             name: input.text()?.to_owned(),
             from: input.text()?.to_owned(),
             made: Timestamp::read(input)?,
@@ -251,6 +292,66 @@ impl Codec for BranchInfo {
             bytes: input.varint()?,
             holder: optional_text(input)?,
             message: input.text()?.to_owned(),
+        })
+    }
+}
+
+/// What a line is: a checkpoint, a branch, a stray.
+const CHECKPOINT: u8 = 0;
+const BRANCH: u8 = 1;
+const STRAY: u8 = 2;
+
+fn put_line(out: &mut Vec<u8>, branch: Option<BranchId>, is_stray: bool) {
+    match branch {
+        None => out.push(CHECKPOINT),
+        Some(branch) => {
+            out.push(if is_stray { STRAY } else { BRANCH });
+            put_varint(out, branch.0);
+        }
+    }
+}
+
+fn line(input: &mut Reader<'_>) -> Result<(Option<BranchId>, bool), Malformed> {
+    match input.byte()? {
+        CHECKPOINT => Ok((None, false)),
+        BRANCH => Ok((Some(branch(input)?), false)),
+        STRAY => Ok((Some(branch(input)?), true)),
+        _ => Err(malformed("branch or checkpoint")),
+    }
+}
+
+impl Codec for Delegation {
+    fn write(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.branch.0);
+        put_text(out, &self.name);
+        put_varint(out, self.session.0);
+        put_text(out, &self.who);
+        self.since.write(out);
+        put_option(out, self.lease.as_ref());
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            branch: branch(input)?,
+            name: input.text()?.to_owned(),
+            session: session(input)?,
+            who: input.text()?.to_owned(),
+            since: Timestamp::read(input)?,
+            lease: input.option()?,
+        })
+    }
+}
+
+impl Codec for Lease {
+    fn write(&self, out: &mut Vec<u8>) {
+        put_varint(out, millis(self.silence));
+        put_varint(out, millis(self.length));
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            silence: Duration::from_millis(input.varint()?),
+            length: Duration::from_millis(input.varint()?),
         })
     }
 }

@@ -107,7 +107,10 @@ impl Unanswered {
             | Kind::Sync
             | Kind::Lock
             | Kind::Hear
-            | Kind::Rejoin => Duration::ZERO,
+            | Kind::Rejoin
+            | Kind::Salvage
+            | Kind::Take
+            | Kind::Delegations => Duration::ZERO,
         };
         if let Ok(frame) = framed {
             self.visit.outbox.push(frame, patience);
@@ -183,6 +186,9 @@ fn answer_about<B>(
     let outcome = match request {
         Request::Ship(batch) => return ship(owner, batch, unanswered),
         Request::Shared(who, ask) => return answer_sharer(owner, who, ask, unanswered),
+        Request::Salvage(batch) => return salvage(owner, batch, unanswered),
+        Request::Take { session, name } => owner.take(session, name).map(|()| Response::Done),
+        Request::Delegations => owner.delegations().map(Response::Delegations),
         Request::Open(who) => {
             let opened = owner.open(&spoken.known(who));
             opened.map(|opened| {
@@ -262,6 +268,14 @@ fn ship<B>(owner: &dyn Owner<B>, batch: Batch, unanswered: Unanswered) {
         batch,
         None,
         Box::new(move |shipped| unanswered.tell(shipped.map(Response::Shipped))),
+    );
+}
+
+fn salvage<B>(owner: &dyn Owner<B>, batch: Batch, unanswered: Unanswered) {
+    owner.salvage(
+        batch,
+        None,
+        Box::new(move |salvaged| unanswered.tell(salvaged.map(Response::Salvaged))),
     );
 }
 

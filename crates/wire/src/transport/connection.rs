@@ -8,8 +8,8 @@ use super::lane::{Again, Lane, Lost, Purpose, REPEATS_MAX, Reply};
 use super::patience::{Dial, Patience};
 use crate::message::{Answer, Ask, Hello, Request, Response, SESSIONS_MAX};
 use crate::owner::{
-    Access, BranchInfo, Chunk, Created, Done, Error, Hold, Lent, Opened, Owner, Placed, Room, SealedPack,
-    Shared, Shipped, Status, Who, identity,
+    Access, BranchInfo, Chunk, Created, Delegation, Done, Error, Hold, Lent, Opened, Owner, Placed, Room,
+    Salvaged, SealedPack, Shared, Shipped, Status, Who, identity,
 };
 use crate::shared::{Brought, Deed, LockAsk, Look, Ordered, Seen, Sharer};
 use parking_lot::Mutex;
@@ -253,6 +253,8 @@ take! {
     findings: Response::Findings(findings) => findings, Vec<String>;
     placed: Response::Placed(places) => places, Vec<Placed>;
     sealed: Response::Sealed(packs) => packs, Vec<SealedPack>;
+    salvaged: Response::Salvaged(salvaged) => salvaged, Salvaged;
+    delegations: Response::Delegations(delegations) => delegations, Vec<Delegation>;
     ordered: Response::Ordered(ordered) => ordered, Ordered;
     held: Response::Seen(Seen::Inode(_, attr)) => attr, Attr;
     locked: Response::Locked(locked) => locked, Locked;
@@ -304,10 +306,6 @@ impl<B> Owner<B> for Connection {
 
     fn renew(&self, session: SessionId) -> Result<(), Error> {
         self.call(&self.order, Request::Renew(session), done)
-    }
-
-    fn reached(&self) -> Option<u64> {
-        self.order.reached()
     }
 
     fn close(&self, session: SessionId) -> Result<(), Error> {
@@ -426,6 +424,30 @@ impl<B> Owner<B> for Connection {
     fn rejoin(&self, who: Sharer, brought: &Brought) -> Result<(), Error> {
         let ask = Ask::Rejoin(Cow::Borrowed(brought));
         self.call(&self.order, Request::Shared(who, ask), done)
+    }
+
+    fn salvage(&self, batch: Batch, _after: Option<B>, told: Done<Salvaged>) {
+        let then = Box::new(move |outcome: Result<Reply, Lost>| {
+            told(
+                outcome
+                    .map_err(Error::from)
+                    .and_then(|reply| taken(&reply, salvaged)),
+            );
+        });
+        self.order.ask(
+            Request::Salvage(batch),
+            Again::Lane,
+            self.patience.reply_max,
+            then,
+        );
+    }
+
+    fn take(&self, session: SessionId, name: &str) -> Result<(), Error> {
+        self.call(&self.order, Request::Take { session, name }, done)
+    }
+
+    fn delegations(&self) -> Result<Vec<Delegation>, Error> {
+        self.call(&self.order, Request::Delegations, delegations)
     }
 
     fn page(&self, at: Address) -> Result<Vec<u8>, Error> {

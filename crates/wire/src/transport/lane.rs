@@ -91,8 +91,6 @@ struct State {
     was_up: bool,
     /// Links in a row over which no answer came.
     barren: u32,
-    /// Links that there were.
-    links: u64,
     /// The door that was closed last, if nobody knocks there again yet.
     closed_door: Option<ClosedDoor>,
 }
@@ -142,7 +140,6 @@ impl State {
     /// Has a link to write to from now on.
     fn begin(&mut self, link: Arc<Link>) {
         self.stage = Stage::Up(link);
-        self.links += 1;
     }
 
     /// Takes out those who wait and are meant.
@@ -169,7 +166,6 @@ impl Lane {
             waiting: BTreeMap::new(),
             was_up: !purpose.is_first,
             barren: 0,
-            links: 0,
             closed_door: None,
         };
         Self(Arc::new(Inner {
@@ -193,12 +189,6 @@ impl Lane {
     pub(super) fn come_back(&self) -> Result<(), Error> {
         let is_down = matches!(self.0.state.lock().stage, Stage::Down);
         if is_down { self.connect() } else { Ok(()) }
-    }
-
-    /// Returns the number of the link that it has, if it has one.
-    pub(super) fn reached(&self) -> Option<u64> {
-        let state = self.0.state.lock();
-        matches!(state.stage, Stage::Up(_)).then_some(state.links)
     }
 
     /// Asks; `then` is told what came of it within `within`, on a thread that must not be held up.

@@ -29,22 +29,22 @@ impl Peer {
                 geteuid().as_raw()
             )));
         }
-        // One that cannot be watched (it lives in another namespace, or has ended) is given its time in full.
+        // One that cannot be watched (it lives in another namespace, or has ended) is as good as far.
         Ok(pidfd_open(peer.pid, PidfdFlags::empty()).map_or(Self::Far, Self::Near))
     }
 }
 
-/// Waits until a process has ended, at most `wait`, or until `stop` can be read. Returns false for `stop`.
-pub(super) fn wait_for_end(process: &OwnedFd, wait: Duration, stop: BorrowedFd<'_>) -> bool {
+/// Tells whether a process ends within `wait`; false as soon as `stop` can be read.
+pub(super) fn ends_within(process: &OwnedFd, wait: Duration, stop: BorrowedFd<'_>) -> bool {
     let mut ends =
         [&stop as &dyn AsFd, process].map(|end| PollFd::from_borrowed_fd(end.as_fd(), PollFlags::IN));
     let wait = Timespec::try_from(wait).unwrap_or(Timespec {
         tv_sec: i64::MAX,
         tv_nsec: 0,
     });
-    // An interrupted wait is a short one: the session has less time to come back, and nothing is lost by that.
+    // An interrupted wait is a short one: the owner hears no more of who ends later.
     let _ = poll(&mut ends, Some(&wait));
-    ends[0].revents().is_empty()
+    ends[0].revents().is_empty() && !ends[1].revents().is_empty()
 }
 
 fn may_speak(peer: Uid, own: Uid) -> bool {

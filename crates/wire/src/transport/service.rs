@@ -38,6 +38,8 @@ const ACTORS_MAX: usize = 32;
 const LOOKERS_MAX: usize = 16;
 /// Threads for what is rare and short.
 const RARE_MAX: usize = 8;
+/// Threads that hear who is still there: no other work keeps them from it, or somebody would be taken for silent who is not.
+const HEARERS_MAX: usize = 2;
 /// Threads for words to this process: an unmount waits until everything is durable, and a status must not wait for it.
 const CONTROLLERS_MAX: usize = 16;
 /// Threads for what takes as long as the drive is large.
@@ -72,11 +74,9 @@ pub trait Host<B>: Send + Sync {
 pub struct Limits {
     /// Connections at once; a mount has three.
     pub connections_max: usize,
-    /// How long a session may take to come back whose connection has ended and whose process has not.
+    /// How long it is watched whether a process of this machine ends whose connection has ended: then its sessions are over
+    /// at once. All others are over when the owner has not heard of them for long.
     pub grace: Duration,
-    /// How long a session of another machine may take to come back that was cut off, or slept. Nobody tells of its end, so
-    /// what it holds is not free before.
-    pub far_grace: Duration,
     /// How long each part of a greeting may take.
     pub greeting_max: Duration,
     /// How long a client may read no answers: a stopped one is not to lose what it holds for that.
@@ -90,7 +90,6 @@ impl Default for Limits {
         Self {
             connections_max: 2048,
             grace: Duration::from_secs(10),
-            far_grace: Duration::from_secs(60),
             greeting_max: Duration::from_secs(5),
             stuck_max: Duration::from_secs(600),
             drain_max: Duration::from_secs(10),
@@ -182,6 +181,7 @@ pub(super) struct Pools {
     pub(super) act: Arc<Pool>,
     pub(super) look: Arc<Pool>,
     pub(super) rare: Arc<Pool>,
+    pub(super) hear: Arc<Pool>,
     pub(super) control: Arc<Pool>,
     pub(super) long: Arc<Pool>,
 }
@@ -195,6 +195,7 @@ impl Pools {
             act: Pool::new("tenure-act", ACTORS_MAX),
             look: Pool::new("tenure-look", LOOKERS_MAX),
             rare: Pool::new("tenure-rare", RARE_MAX),
+            hear: Pool::new("tenure-hear", HEARERS_MAX),
             control: Pool::new("tenure-control", CONTROLLERS_MAX),
             long: Pool::new("tenure-long", LONG_MAX),
         }
@@ -208,10 +209,11 @@ impl Pools {
             act,
             look,
             rare,
+            hear,
             control,
             long,
         } = self;
-        [ship, load, place, act, look, rare, control, long]
+        [ship, load, place, act, look, rare, hear, control, long]
             .into_iter()
             .for_each(|pool| pool.stop());
     }
@@ -265,7 +267,6 @@ impl Station {
         self.is_stopping.store(true, Ordering::SeqCst);
         // A counter of one never overflows, and nothing else fails.
         let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
-        self.presence.stop();
         self.present().iter().for_each(|visit| visit.hang_up());
     }
 

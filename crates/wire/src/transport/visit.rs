@@ -1,7 +1,7 @@
 //! One connection, from its acceptance to the end of what it leaves behind.
 //!
-//! It is greeted, its calls are read and given to whoever does that kind of work, and when it has ended its sessions are
-//! closed unless they come back in time. Invariant: a connection's batches are shipped one after the other, in the order
+//! It is greeted, its calls are read and given to whoever does that kind of work, and when its process has ended so have its
+//! sessions. Invariant: a connection's batches are shipped one after the other, in the order
 //! in which they came.
 
 use super::address::ServerAddress;
@@ -9,7 +9,7 @@ use super::answer::{Spoken, Unanswered, answer};
 use super::guest::Guest;
 use super::outbox::{Outbox, Outgoing};
 use super::patience::is_final;
-use super::peer::{Peer, wait_for_end};
+use super::peer::{Peer, ends_within};
 use super::pool::{Job, run};
 use super::presence::VisitNumber;
 use super::service::{Host, Station, Whereabouts};
@@ -268,14 +268,13 @@ impl Visit {
     fn give(self: &Arc<Self>, kind: Kind, job: Job) {
         let pools = &self.station.pools;
         match kind {
-            Kind::Ship => self.queue_ship(job),
+            Kind::Ship | Kind::Salvage => self.queue_ship(job),
             Kind::Page | Kind::Read | Kind::Sealed | Kind::Part => pools.load.take(job),
             Kind::Place => pools.place.take(job),
             Kind::Act | Kind::Sync | Kind::Rejoin => pools.act.take(job),
             Kind::Look | Kind::Hold | Kind::LetGo | Kind::Lock | Kind::Hear => pools.look.take(job),
             Kind::Open
             | Kind::Close
-            | Kind::Renew
             | Kind::Lend
             | Kind::LendInos
             | Kind::GiveBack
@@ -284,7 +283,10 @@ impl Visit {
             | Kind::Checkpoint
             | Kind::DeleteBranch
             | Kind::Branches
+            | Kind::Take
+            | Kind::Delegations
             | Kind::Status => pools.rare.take(job),
+            Kind::Renew => pools.hear.take(job),
             Kind::Control => pools.control.take(job),
             Kind::Fold | Kind::Check => pools.long.take(job),
         }
@@ -312,26 +314,21 @@ impl Visit {
         }
     }
 
-    /// Closes what was opened here and did not come back: at once when a process of this machine has ended, else after a
-    /// grace.
+    /// Closes what was opened here when the process that came has ended. Of anybody else nobody knows: he comes back, or the
+    /// owner hears no more of him.
     fn close_sessions<B>(&self, spoken: &Spoken<B>, peer: &Peer) {
         let Some((_, owner)) = &spoken.drive else { return };
-        let (station, limits) = (&self.station, &self.station.limits);
-        let is_over = station.presence.is_any_at(self.number)
-            && match (peer, &self.guest) {
-                (Peer::Near(process), _) => wait_for_end(process, limits.grace, station.stopping()),
-                (Peer::Far, None) => station.presence.wait_for_return(self.number, limits.grace),
-                (Peer::Far, Some(_)) => station.presence.wait_for_return(self.number, limits.far_grace),
-            };
-        if !is_over {
-            return;
-        }
-        for session in self.station.presence.give_up(self.number) {
+        let (station, grace) = (&self.station, self.station.limits.grace);
+        let has_ended = match peer {
+            Peer::Near(process) => {
+                station.presence.is_any_at(self.number) && ends_within(process, grace, station.stopping())
+            }
+            Peer::Far => false,
+        };
+        let left = station.presence.give_up(self.number);
+        for session in left.into_iter().filter(|_| has_ended) {
             match owner.close(session) {
-                Ok(()) => tracing::info!(
-                    session = session.0,
-                    "a session was closed: its connection has ended"
-                ),
+                Ok(()) => tracing::info!(session = session.0, "a session was closed: its process has ended"),
                 Err(error) => tracing::warn!(session = session.0, %error, "a session cannot be closed"),
             }
         }

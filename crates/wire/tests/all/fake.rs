@@ -15,10 +15,12 @@ use tenure_model::{
     Address, Batch, BranchId, BranchName, CheckpointName, Clock, Digest, DriveName, Epoch, Failure, Ino,
     InoRange, PackNumber, Refusal, SessionId, Timestamp, limits,
 };
+use tenure_wire::owner::SESSION_TTL;
 use tenure_wire::unix::listen;
 use tenure_wire::{
-    Access, BranchInfo, Chunk, Connection, Created, Dial, Done, Door, Error, Greeting, Host, Lent, Limits,
-    Opened, Owner, Patience, Placed, Room, ServerAddress, Service, Shared, Shipped, Status, Whereabouts, Who,
+    Access, BranchInfo, Chunk, Connection, Created, Delegation, Dial, Done, Door, Error, Greeting, Host,
+    Lent, Limits, Opened, Owner, Patience, Placed, Room, Salvaged, ServerAddress, Service, Shared, Shipped,
+    Status, Whereabouts, Who,
 };
 
 /// What a branch is here.
@@ -169,6 +171,7 @@ impl Owner<Here> for Fake {
                 epoch: Epoch(3),
                 tier: "memory".into(),
                 notices: vec!["nothing is kept".into()],
+                session_ttl: SESSION_TTL,
             })
         })
     }
@@ -278,6 +281,24 @@ impl Owner<Here> for Fake {
             Ok(Shipped { digest })
         });
         done(shipped);
+    }
+
+    fn salvage(&self, batch: Batch, _after: Option<Here>, done: Done<Salvaged>) {
+        let digest = Digest::of(&batch.written());
+        done(
+            self.begin(format!("salvage {} {}", batch.session, batch.number), |_| {
+                let stray = "stray-main-loom-8".to_owned();
+                Ok(Salvaged { digest, stray })
+            }),
+        );
+    }
+
+    fn take(&self, session: SessionId, name: &str) -> Result<(), Error> {
+        self.begin(format!("take {session} {name}"), |state| known(state, session))
+    }
+
+    fn delegations(&self) -> Result<Vec<Delegation>, Error> {
+        self.begin("delegations".into(), |_| Ok(crate::leases::delegations()))
     }
 
     fn page(&self, at: Address) -> Result<Vec<u8>, Error> {
@@ -410,7 +431,6 @@ pub(crate) fn patience() -> Patience {
 pub(crate) fn limits() -> Limits {
     Limits {
         grace: LONG,
-        far_grace: LONG,
         greeting_max: LONG,
         drain_max: LONG,
         ..Limits::default()

@@ -33,26 +33,24 @@ pub(crate) fn greet(served: &Served) -> (UnixStream, Option<Welcome>) {
 }
 
 over_every_carrier!(
-    a_session_whose_connection_ended_is_closed_after_the_grace,
-    a_session_that_was_closed_is_not_closed_again,
+    a_session_whose_connection_alone_has_ended_is_left_to_its_owner,
     two_hundred_connections_at_once_are_each_served,
 );
 
-/// Bounds under which nobody is waited for whose connection has ended.
-fn without_grace() -> Limits {
-    Limits {
-        grace: Duration::ZERO,
-        far_grace: Duration::ZERO,
-        ..limits()
-    }
-}
-
-fn a_session_whose_connection_ended_is_closed_after_the_grace(carrier: Carrier) {
-    let served = served_over(carrier, without_grace());
+/// Whether its client comes back is known by nobody here: it may have been cut off.
+fn a_session_whose_connection_alone_has_ended_is_left_to_its_owner(carrier: Carrier) {
+    let served = served_over(
+        carrier,
+        Limits {
+            grace: Duration::ZERO,
+            ..limits()
+        },
+    );
     let connection = served.connect();
     let session = owner(&connection).open(&who()).expect("it is opened").session;
     drop(connection);
-    served.fake.wait_for(&format!("close {session}"), 1);
+    served.service.stop();
+    assert_eq!(served.fake.open_sessions(), [session]);
 }
 
 #[test]
@@ -95,21 +93,8 @@ fn a_session_that_comes_back_is_let_in_once_what_it_asked_before_is_done() {
     });
 }
 
-fn a_session_that_was_closed_is_not_closed_again(carrier: Carrier) {
-    let served = served_over(carrier, without_grace());
-    let connection = served.connect();
-    let opened: Vec<_> = (0..2)
-        .map(|_| owner(&connection).open(&who()).expect("it is opened").session)
-        .collect();
-    owner(&connection).close(opened[0]).expect("it is closed");
-    drop(connection);
-    served.fake.wait_for(&format!("close {}", opened[1]), 1);
-    served.service.stop();
-    assert_eq!(served.fake.count(&format!("close {}", opened[0])), 1);
-}
-
 #[test]
-fn a_session_that_comes_back_within_the_grace_goes_on() {
+fn a_session_whose_connection_was_cut_comes_back_and_goes_on() {
     let served = served(limits());
     let path = served.path().to_owned();
     let streams = Arc::new(Mutex::new(Vec::new()));

@@ -11,6 +11,7 @@ mod guests;
 mod hostile;
 mod killed;
 mod lanes;
+mod leases;
 mod mend;
 mod peer;
 mod samples;

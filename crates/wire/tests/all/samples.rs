@@ -14,7 +14,7 @@ use tenure_model::{
 use tenure_wire::message::{Ask, Hello, Request, Response, Welcome};
 use tenure_wire::shared::{Brought, Deed, Entry, Kept, LockAsk, Look, Ordered, Place, Seen, Sharer, WriteAt};
 use tenure_wire::{
-    Access, BranchInfo, Chunk, Created, Error, Hold, Lent, Opened, Room, SealedPack, Shared, Shipped, Status,
+    Access, BranchInfo, Chunk, Created, Error, Hold, Lent, Room, SealedPack, Shared, Shipped, Status,
     Verified, Who,
 };
 
@@ -314,6 +314,7 @@ pub(crate) fn requests() -> Vec<(&'static str, Request<'static>)> {
     requests.extend(of_drives());
     let asks = asks().into_iter();
     requests.extend(asks.map(|(name, ask)| (name, Request::Shared(sharer(), ask))));
+    requests.extend(crate::leases::requests());
     requests
 }
 
@@ -446,7 +447,7 @@ pub(crate) fn lent() -> Lent<Infallible> {
 pub(crate) fn responses() -> Vec<(&'static str, Response<'static>)> {
     let mut responses = vec![
         ("done", Response::Done),
-        ("opened", Response::Opened(opened())),
+        ("opened", Response::Opened(crate::leases::opened())),
         ("lent", Response::Lent(lent())),
         (
             "inos",
@@ -484,16 +485,8 @@ pub(crate) fn responses() -> Vec<(&'static str, Response<'static>)> {
         ),
     ];
     responses.extend(shared_responses());
+    responses.extend(crate::leases::responses());
     responses
-}
-
-pub(crate) fn opened() -> Opened {
-    Opened {
-        session: SessionId(300),
-        epoch: Epoch(3),
-        tier: "folder".into(),
-        notices: vec!["one batch came back".into()],
-    }
 }
 
 pub(crate) fn branch_info() -> BranchInfo {
@@ -504,6 +497,7 @@ pub(crate) fn branch_info() -> BranchInfo {
         made: NOON,
         inodes: 12,
         bytes: 3456,
+        is_stray: false,
         holder: Some("ada on loom".into()),
         message: "before the upgrade".into(),
     }

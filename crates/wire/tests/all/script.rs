@@ -61,7 +61,7 @@ pub(crate) fn outcome(request: &Request<'_>) -> Result<Response<'static>, Error>
     Ok(match request {
         Request::Open(_) => Response::Opened(Opened {
             session: SessionId(5),
-            ..crate::samples::opened()
+            ..crate::leases::opened()
         }),
         Request::Ship(batch) => Response::Shipped(Shipped {
             digest: Digest([batch.number as u8; 32]),
@@ -89,6 +89,9 @@ pub(crate) fn outcome(request: &Request<'_>) -> Result<Response<'static>, Error>
         | Request::Status
         | Request::Fold
         | Request::Check { .. }
+        | Request::Salvage(_)
+        | Request::Take { .. }
+        | Request::Delegations
         | Request::Shared(..) => return Err(Refusal::NotSupported.into()),
     })
 }

@@ -17,7 +17,9 @@ pub(super) fn run(args: &Args) -> Result<()> {
     // Until the mount is usable somebody waits for it: what opens for nobody is not to go on for as long as a bucket takes.
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::TERM));
     let mut is_ready = false;
-    let ended = served::serve(args, |ready| {
+    // Whoever waits has gone where it cannot be told.
+    let tell = |note: &str| drop(print(&format!("{note}\n")));
+    let ended = served::serve(args, tell, |ready| {
         is_ready = true;
         let _ = rustix::process::set_parent_process_death_signal(None);
         let notices = ready.notices.iter();
@@ -58,12 +60,17 @@ pub(super) fn keep_files_back() -> Result<()> {
     Ok(())
 }
 
-/// Says something to whoever waits, and closes standard output so that the wait ends.
-fn say(text: &str) -> Result<()> {
+/// Says something to whoever waits.
+fn print(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes())
         .and_then(|()| out.flush())
-        .context("nobody waits for this mount")?;
+        .context("nobody waits for this mount")
+}
+
+/// As `print`, and closes standard output so that the wait ends.
+fn say(text: &str) -> Result<()> {
+    print(text)?;
     let null = File::options()
         .write(true)
         .open("/dev/null")

@@ -1,14 +1,16 @@
 //! A mount while it is there: the drive is opened, its branch held and served, and all of it given back at the end.
 
-use super::Args;
 use super::warm::Warming;
 use super::witness::Note;
+use super::{Args, NOTE};
 use crate::bucket;
 use crate::cache::Kept;
 use crate::clock::MachineClock;
+use crate::commands::delegations::until;
 use crate::commands::status::{CacheStatus, HIDDEN, Status, Unsynced, Warm, escaped};
 use crate::drives::Drives;
 use crate::error::Told;
+use crate::hint;
 use crate::mounts;
 use crate::output::quoted;
 use crate::pins;
@@ -23,12 +25,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel, sync_channel};
 use std::time::Duration;
-use tenure_client::{Branch, Files, SharedBranch, Witness};
+use tenure_client::{Branch, Files, Patience, Salvage, SharedBranch, Witness, hold_when_free};
 use tenure_model::{Clock, Failure, Refusal};
 use tenure_mount::kernel::{MountError, Unmount};
 use tenure_mount::{Had, Mount, Status as WriteStatus};
 use tenure_store::Cache;
-use tenure_wire::{Access, BranchInfo, Opened, Owner};
+use tenure_wire::{Access, BranchInfo, Delegation, Opened, Owner};
 
 type AnyOwner = Arc<dyn Owner<tenure_core::Branch>>;
 
@@ -59,13 +61,18 @@ pub(super) struct Ready {
 }
 
 /// Mounts, calls `ready` once it is usable, and returns when the mount is gone and everything is durable.
-pub(super) fn serve(args: &Args, ready: impl FnOnce(&Ready) -> Result<()>) -> Result<()> {
+/// Meanwhile `tell` hears what whoever waits for that should know.
+pub(super) fn serve(
+    args: &Args,
+    tell: impl Fn(&str),
+    ready: impl FnOnce(&Ready) -> Result<()>,
+) -> Result<()> {
     let dir = std::path::absolute(&args.dir)?;
     vet(&dir, args)?;
     let is_far = !args.place.server.is_named() && matches!(args.place.kept()?, bucket::Kept::Service(_));
     let kept = is_far.then(|| args.cache.open());
     let reached = reach_drive(args, &dir, kept.as_ref())?;
-    let served = mount_and_wait(args, &dir, (&reached, kept), ready);
+    let served = mount_and_wait(args, &dir, (&reached, kept), tell, ready);
     served.and(reached.close())
 }
 
@@ -133,6 +140,7 @@ fn mount_and_wait(
     args: &Args,
     dir: &Path,
     (reached, kept): (&Reached, Option<Kept>),
+    tell: impl Fn(&str),
     ready: impl FnOnce(&Ready) -> Result<()>,
 ) -> Result<()> {
     let owner = reached.owner();
@@ -144,7 +152,11 @@ fn mount_and_wait(
     let line = reach::line(&owner, &args.place, &args.what.drive, name)?;
     let read_only = args.read_only || line.branch.is_none();
     let note = Arc::new(Note::default());
-    let branch = taken(args, &owner, &clock, &note, &mut opened, &line)?;
+    if args.take {
+        let notice = take(&owner, &opened, args)?;
+        opened.notices.extend(notice);
+    }
+    let branch = taken(args, (&owner, &clock), &note, (&mut opened, tell), &line)?;
     // What is shared is asked of its owner, who may be here.
     let kept = kept.filter(|_| !args.shared || reached.is_here());
     let warming = begin_to_warm(args, kept.as_ref(), &branch, &mut opened.notices);
@@ -158,6 +170,7 @@ fn mount_and_wait(
         lag_max_ms: args.lag,
         shared: args.shared,
         server: args.place.server.named(),
+        place: args.place.options(),
         opened: opened.clone(),
         cache: kept.map(|kept| kept.cache),
         warm: Box::new(warming.teller()),
@@ -187,10 +200,9 @@ fn mount_and_wait(
 /// Takes the branch, as this mount wants it.
 fn taken(
     args: &Args,
-    owner: &AnyOwner,
-    clock: &Arc<dyn Clock>,
+    (owner, clock): (&AnyOwner, &Arc<dyn Clock>),
     note: &Arc<Note>,
-    opened: &mut Opened,
+    (opened, tell): (&mut Opened, impl Fn(&str)),
     line: &BranchInfo,
 ) -> Result<Had> {
     let name = &line.name;
@@ -202,8 +214,11 @@ fn taken(
         if line.branch.is_none() {
             return Err(Refusal::ReadOnly.into());
         }
-        let (owner, clock) = (Arc::clone(owner), Arc::clone(clock));
-        let shared = SharedBranch::join(owner, clock, opened.clone(), name, options)?;
+        let join = || {
+            let (owner, clock) = (Arc::clone(owner), Arc::clone(clock));
+            SharedBranch::join(owner, clock, opened.clone(), name, options)
+        };
+        let shared = held(args, (owner, clock), tell, join)?;
         return Ok(Had::Shared(Arc::new(shared)));
     }
     let read_only = args.read_only || line.branch.is_none();
@@ -212,13 +227,12 @@ fn taken(
     } else {
         Access::Exclusive
     };
-    let branch = Arc::new(Branch::hold(
-        Arc::clone(owner),
-        (Arc::clone(clock), Arc::clone(note) as Arc<dyn Witness>),
-        opened.clone(),
-        (name, access),
-        options,
-    )?);
+    let hold = || {
+        let around = (Arc::clone(clock), Arc::clone(note) as Arc<dyn Witness>);
+        let (owner, opened) = (Arc::clone(owner), opened.clone());
+        Branch::hold(owner, around, opened, (name, access), options)
+    };
+    let branch = Arc::new(held(args, (owner, clock), tell, hold)?);
     if !read_only {
         opened.notices.extend(note.begin(&branch)?);
     }
@@ -298,16 +312,54 @@ fn purpose(dir: &Path) -> String {
     format!("mount at {}", dir.display())
 }
 
-/// Says why nothing that is changed here counts any more.
-fn lost(error: &tenure_wire::Error) -> String {
-    match error {
-        tenure_wire::Error::Refused(Refusal::Stale) => {
-            "this mount was not heard of for so long that its branch could be lent to \
-            another session, which has it now"
-                .to_owned()
+/// Holds the branch, once another that holds it and is silent has lost it.
+fn held<B>(
+    args: &Args,
+    (owner, clock): (&AnyOwner, &Arc<dyn Clock>),
+    tell: impl Fn(&str),
+    hold: impl Fn() -> Result<B, tenure_wire::Error>,
+) -> Result<B> {
+    let name = args.what.at.as_deref().unwrap_or(MAIN);
+    let patience = args.wait.map_or(Patience::WhileSilent, Patience::For);
+    let told = |lent: &Delegation| {
+        tell(&format!(
+            "{NOTE}waiting for {name}, which {} holds until {}",
+            lent.who,
+            until(lent.lease)
+        ));
+    };
+    let held = hold_when_free((&**owner, &**clock), (name, patience), told, hold);
+    held.map_err(|error| match &error {
+        tenure_wire::Error::Refused(Refusal::Held { by }) => {
+            let lent = owner.delegations().unwrap_or_default();
+            let lease = lent.into_iter().find(|lent| lent.name == name);
+            let until = lease.map_or_else(String::new, |lent| format!(", until {}", until(lent.lease)));
+            let hint = hint::held(by);
+            Told::refused(
+                format!("{error}{until}"),
+                format!(
+                    "{hint}; --take takes it at once, and what is not durable there becomes a stray; --wait 5m waits for it"
+                ),
+            )
         }
-        tenure_wire::Error::Refused(_) | tenure_wire::Error::Failed(_) => error.to_string(),
-    }
+        tenure_wire::Error::Refused(_) | tenure_wire::Error::Failed(_) => error.into(),
+    })
+}
+
+/// Takes the branch from whoever holds it, and says what that costs.
+fn take(owner: &AnyOwner, opened: &Opened, args: &Args) -> Result<Option<String>, tenure_wire::Error> {
+    let name = args.what.at.as_deref().unwrap_or(MAIN);
+    let lent = owner.delegations()?.into_iter().find(|lent| lent.name == name);
+    owner.take(opened.session, name)?;
+    Ok(lent.map(|lent| {
+        format!(
+            "{name} was taken from {}: that mount accepts nothing more, and what it had not made durable is here if it can still \
+             bring it: tenure branch list {}{}",
+            lent.who,
+            args.what.drive,
+            args.place.options()
+        )
+    }))
 }
 
 /// Says why what is not durable waits, where this mount knows it before the owner does.
@@ -352,6 +404,8 @@ struct About {
     shared: bool,
     lag_max_ms: u64,
     server: Option<String>,
+    /// The options by which other commands find the drive.
+    place: String,
     opened: Opened,
     cache: Option<Arc<Cache>>,
     warm: Box<dyn Fn() -> Option<Warm> + Send + Sync>,
@@ -367,13 +421,32 @@ impl About {
         })
     }
 
+    /// Says why nothing that is changed here counts any more, and where what was not durable is.
+    fn lost(&self, branch: &dyn Files, error: &tenure_wire::Error) -> String {
+        let saved = match branch.salvage() {
+            _ if *error != tenure_wire::Error::Refused(Refusal::Stale) => return error.to_string(),
+            None => String::new(),
+            Some(Salvage::Underway) => "; what was not durable goes into a stray branch".to_owned(),
+            Some(Salvage::Done(None)) => "; everything was durable by then".to_owned(),
+            Some(Salvage::Done(Some(stray))) => format!(
+                "; what was not durable is in the stray branch {stray}: tenure mount {}@{stray} DIR{}",
+                self.drive, self.place
+            ),
+            Some(Salvage::Failed(error)) => format!("; what was not durable cannot be saved: {error}"),
+        };
+        format!(
+            "this mount was not heard of for so long that another session could have its branch, or its branch was taken from \
+             it{saved}"
+        )
+    }
+
     fn status(&self, owner: &AskedOwner, branch: &dyn Files, requests: BTreeMap<String, u64>) -> Status {
         let (unsynced, totals) = (branch.unsynced(), branch.totals().unwrap_or_default());
         let of_owner = owner.status();
         let lost = branch
             .broken()
             .filter(|_| !self.read_only)
-            .map(|error| lost(&error));
+            .map(|error| self.lost(branch, &error));
         let trouble = match (&of_owner, &lost) {
             (_, Some(why)) => Some(why.clone()),
             (Ok(status), None) => status.trouble.clone().or_else(|| waits(branch)),

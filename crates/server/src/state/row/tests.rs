@@ -83,6 +83,17 @@ fn rows_are_written_as_ever() {
         ..branch()
     };
     golden("line_checkpoint", &line_key(BranchId(300)), &checkpoint);
+    let stray = Line {
+        name: "stray-main-box-1-301".into(),
+        kind: LineKind::Stray {
+            of: BranchId(1),
+            by: SessionId(1 << 24 | 1),
+            base: 300,
+        },
+        from: "branch main of ada on box-1 (process 42, mount at /work)".into(),
+        ..branch()
+    };
+    golden("line_stray", &line_key(BranchId(301)), &stray);
     golden("name", &name_key("main"), &1u64);
     let grant = Grant {
         session: SessionId(1 << 24 | 1),
@@ -99,10 +110,17 @@ fn rows_are_written_as_ever() {
     let session = Session {
         who: "ada on box-1 (process 42, mount at /work)".into(),
         hosted: true,
+        is_over: false,
         opened: NOON,
         inos: vec![lent(16, 1 << 20 | 16), lent(1 << 30, 1 << 31)],
     };
     golden("session", &session_key(SessionId(1 << 24 | 1)), &session);
+    let over = Session {
+        hosted: false,
+        is_over: true,
+        ..session
+    };
+    golden("session_over", &session_key(SessionId(1 << 24 | 1)), &over);
     let pack = Pack {
         tag: [1, 2, 3, 4, 5, 6, 7, 8],
     };

@@ -1,0 +1,116 @@
+//! `tenure delegations`: what of a drive is lent, to whom, and for how long.
+
+use crate::clock::MachineClock;
+use crate::output;
+use crate::place::Place;
+use crate::reach;
+use anyhow::Result;
+use std::time::Duration;
+use tenure_model::{Clock, DriveName};
+use tenure_wire::{Delegation, Lease};
+
+/// Show who holds which branches of a drive, since when, and until when
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  tenure delegations work\n  tenure delegations work --json\n\nA holder of another process keeps a branch as long as it says something: its mount does so every\nsecond. Of one that is silent for as long as its lease lasts, whoever asks for the branch has it."
+)]
+pub(crate) struct Args {
+    /// The drive
+    #[arg(value_parser = DriveName::parse)]
+    drive: DriveName,
+    #[command(flatten)]
+    place: Place,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Shows what is lent.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let reached = reach::drive_for(&args.place, &args.drive, "delegations")?;
+    let lent = reached.owner().delegations()?;
+    reached.close()?;
+    if args.json {
+        return output::json(&lent.iter().map(as_json).collect::<Vec<_>>());
+    }
+    if lent.is_empty() {
+        return output::line(format_args!("nothing of {} is lent", args.drive));
+    }
+    let mut table = output::table(["BRANCH", "HELD BY", "SINCE", "UNTIL"]);
+    let now = MachineClock.now().secs;
+    for one in &lent {
+        table.add_row([
+            one.name.clone(),
+            one.who.clone(),
+            ago(now - one.since.secs),
+            until(one.lease),
+        ]);
+    }
+    output::rows(&table)
+}
+
+fn as_json(lent: &Delegation) -> serde_json::Value {
+    let millis = |time: Duration| time.as_millis() as u64;
+    serde_json::json!({
+        "branch": lent.name,
+        "session": lent.session.0,
+        "holder": lent.who,
+        "since": lent.since.secs,
+        "silent_ms": lent.lease.map(|lease| millis(lease.silence)),
+        "lease_ms": lent.lease.map(|lease| millis(lease.length)),
+        "until": until(lent.lease),
+    })
+}
+
+/// Says until when something is lent.
+pub(crate) fn until(lease: Option<Lease>) -> String {
+    let Some(Lease { silence, length }) = lease else {
+        return "its process ends".to_owned();
+    };
+    let silent = silence.as_secs_f64();
+    if silence >= length {
+        return format!("another asks for it: it is silent for {silent:.0} s");
+    }
+    let left = (length - silence).as_secs_f64();
+    format!("{left:.1} s from now, unless it says something; {silent:.1} s ago it did")
+}
+
+/// Says how long ago something was.
+fn ago(secs: i64) -> String {
+    match secs {
+        ..120 => format!("{} s ago", secs.max(0)),
+        120..7200 => format!("{} min ago", secs / 60),
+        7200..172_800 => format!("{} h ago", secs / 3600),
+        _ => format!("{} days ago", secs / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_long_ago_is_told_in_longer_units() {
+        let told = [-5, 119, 120, 7200, 172_800].map(ago);
+        assert_eq!(
+            told,
+            ["0 s ago", "119 s ago", "2 min ago", "2 h ago", "2 days ago"]
+        );
+    }
+
+    #[test]
+    fn until_when_depends_on_what_was_heard() {
+        let lease = |silence| {
+            until(Some(Lease {
+                silence: Duration::from_millis(silence),
+                length: Duration::from_millis(5250),
+            }))
+        };
+        assert_eq!(
+            lease(250),
+            "5.0 s from now, unless it says something; 0.2 s ago it did"
+        );
+        assert_eq!(lease(12_000), "another asks for it: it is silent for 12 s");
+        assert_eq!(until(None), "its process ends");
+    }
+}
