@@ -177,7 +177,7 @@ impl Service {
     /// Asks the service for something; says for whom it waits when that takes long, and what helps when it fails.
     fn asked<R>(&self, ask: impl FnOnce(&RemoteConfig) -> Result<R, OpenError>) -> Result<R> {
         let whom = format!("{}, {}", self.config.url, self.endpoint());
-        let _waiting = Waiting::begin(move || whom);
+        let _waiting = Waiting::begin(move || Some(whom));
         ask(&self.config).map_err(|error| self.told(&error))
     }
 
@@ -247,7 +247,7 @@ fn open_folder(folder: &Path) -> Result<Arc<dyn Bucket>> {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             return Err(Told::refused(
                 format!("there is no bucket at {}", folder.display()),
-                "tenure drive create NAME, or tenure mount NAME DIR --create, makes it",
+                format!("tenure drive create NAME --bucket {} makes it", quoted(folder)),
             ));
         }
         Err(error) => {

@@ -1,12 +1,13 @@
 //! The mounts of drives on this machine as the kernel lists them, and the processes that serve them.
 //!
 //! Invariant: no mount is asked here, so nothing here waits, whatever has become of the process behind a mount; only
-//! [`resolved`] walks along a path, and waits where that leads through a mount that does not answer.
+//! [`resolved`] and [`around`] walk along a path, and wait where that leads through a mount that does not answer.
 
 use crate::commands::mount;
 use anyhow::{Context, Result};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
@@ -43,13 +44,37 @@ pub(crate) fn inside(dir: &Path) -> Result<Vec<PathBuf>> {
         .collect())
 }
 
+/// Returns the directory of the drive's mount that a path is in; none where it is in another file system, or not there.
+pub(crate) fn around(path: &Path) -> Result<Option<PathBuf>> {
+    let at = match found(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        // Where its mount lets nobody in, or has ended, the path is in it all the same.
+        Ok(_) | Err(_) => resolved(path),
+    };
+    let text = std::fs::read("/proc/self/mountinfo").context("cannot read the list of mounts")?;
+    Ok(innermost(&text, &at))
+}
+
+/// Returns where the innermost of all mounts is that a path is in, if that is a drive's.
+fn innermost(text: &[u8], path: &Path) -> Option<PathBuf> {
+    let lines = text.split(|&byte| byte == b'\n');
+    let mounts = lines.filter_map(|line| Some((point(line)?, of_a_drive(line).is_some())));
+    // Of those on one directory the last one is seen.
+    let (point, is_drive) = mounts
+        .filter(|(point, _)| path.starts_with(point))
+        .max_by_key(|(point, _)| point.as_os_str().len())?;
+    is_drive.then_some(point)
+}
+
 /// Returns a directory by its path without symbolic links, or as it is where there is none.
 pub(crate) fn resolved(dir: &Path) -> PathBuf {
+    found(dir).unwrap_or_else(|_| std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned()))
+}
+
+fn found(path: &Path) -> std::io::Result<PathBuf> {
     // An O_PATH file is opened without a word to the process behind the mount.
-    openat(CWD, dir, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
-        .ok()
-        .and_then(|fd| std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).ok())
-        .unwrap_or_else(|| std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned()))
+    let fd = openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()))
 }
 
 /// Finds the process that serves the mount at `dir`, a path without symbolic links.
@@ -81,11 +106,16 @@ pub(crate) fn is_stopped(pid: u32) -> bool {
 pub(crate) fn how_it_is(pid: u32) -> String {
     if is_stopped(pid) {
         format!("process {pid} is stopped: kill -CONT {pid}")
-    } else if Path::new(&format!("/proc/{pid}")).exists() {
+    } else if is_there(pid) {
         format!("process {pid} runs; it may wait for its server or its disk: ps -o pid,stat,wchan,args {pid}")
     } else {
         format!("process {pid} is not there")
     }
+}
+
+/// Tells whether there is a process of that number on this machine.
+pub(crate) fn is_there(pid: u32) -> bool {
+    Path::new(&format!("/proc/{pid}")).exists()
 }
 
 /// Returns the state in a line of proc_pid_stat(5).
@@ -148,6 +178,27 @@ mod tests {
         assert_eq!(of_a_drive(line), Some(path));
         assert_eq!(of_a_drive(b"73 30 0:45 / /tmp rw - tmpfs tmpfs rw"), None);
         assert_eq!(of_a_drive(b""), None);
+    }
+
+    #[test]
+    fn a_path_is_in_the_innermost_mount() {
+        let text = b"1 0 0:1 / / rw - ext4 /dev/vda rw\n\
+            2 1 0:2 / /m rw - fuse.tenure work rw\n\
+            3 2 0:3 / /m/tmp rw - tmpfs tmpfs rw\n\
+            4 3 0:4 / /m/tmp/m rw - fuse.tenure other rw\n\
+            5 1 0:5 / /over rw - fuse.tenure work rw\n\
+            6 5 0:6 / /over rw - tmpfs tmpfs rw\n";
+        for (path, dir) in [
+            ("/m", Some("/m")),
+            ("/m/a/b", Some("/m")),
+            ("/mm", None),
+            ("/m/tmp/a", None),
+            ("/m/tmp/m/a", Some("/m/tmp/m")),
+            ("/over", None),
+            ("/", None),
+        ] {
+            assert_eq!(innermost(text, Path::new(path)), dir.map(PathBuf::from), "{path}");
+        }
     }
 
     #[test]

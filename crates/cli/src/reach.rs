@@ -328,7 +328,7 @@ impl Used {
 /// Gets at a drive for a command that is done soon.
 pub(crate) fn drive_for(place: &Place, name: &DriveName, command: &str) -> Result<Used> {
     let (told_place, told_name) = (place.clone(), name.clone());
-    let waiting = Waiting::begin(move || whom(&told_place, &told_name));
+    let waiting = Waiting::begin(move || Some(whom(&told_place, &told_name)));
     let who = who(format!("tenure {command}"), false);
     let reached = drive(place, name, who, &Arc::new(Cache::in_memory()))?;
     pins::tell_news();

@@ -227,7 +227,8 @@ mod tests {
         }
         for (text, why) in [
             ("box", "it names no port"),
-            ("box:port", "it names no port"),
+            ("box:port", "no number up to 65535"),
+            ("127.0.0.1:99999", "no number up to 65535"),
             ("", "it names no port"),
             ("unix:socket", "absolute"),
             ("ftp://box:1", "unknown scheme"),

@@ -7,6 +7,7 @@ pub mod acl;
 pub mod attr;
 pub mod batch;
 pub mod codec;
+pub mod count;
 pub mod error;
 pub mod extent;
 pub mod id;
@@ -20,6 +21,7 @@ pub mod time;
 
 pub use attr::{Attr, AttrChange, Kind};
 pub use batch::{Batch, ChunkPlace};
+pub use count::counted;
 pub use error::{Failure, Refusal};
 pub use extent::{Address, Extent, Piece};
 pub use id::{BranchId, Digest, Epoch, Ino, InoRange, PackNumber, Seq, SessionId};

@@ -13,7 +13,7 @@ use tenure_core::Tree;
 use tenure_core::tree::Memory;
 use tenure_journal::{Journal, Manifest, Opening};
 use tenure_model::codec::Codec;
-use tenure_model::{Act, Batch, ChunkPlace, DriveName, Failure, PackNumber, Record, Seq};
+use tenure_model::{Act, Batch, ChunkPlace, DriveName, Failure, PackNumber, Record, Seq, counted};
 use tenure_store::Bucket;
 use tenure_store::pack::{PackName, Packs};
 use tenure_wire::Error;
@@ -258,12 +258,4 @@ fn damaged_lists(read: impl Iterator<Item = Result<(), Failure>>) -> Result<Vec<
 
 fn add_all(packs: &Packs, names: Vec<PackName>) {
     names.into_iter().for_each(|name| packs.add(name));
-}
-
-fn counted(count: u64, noun: &str) -> String {
-    if count == 1 {
-        format!("1 {noun}")
-    } else {
-        format!("{count} {noun}s")
-    }
 }

@@ -218,7 +218,7 @@ fn cannot_open(path: &Path, error: &std::io::Error) -> OpenError {
     let errno = Errno::from_io_error(error).unwrap_or(Errno::IO);
     let refused = match errno {
         Errno::NOENT => format!("there is no folder {place}: make a bucket there first"),
-        Errno::NOTDIR => format!("{place} is not a folder: a bucket on this machine is one"),
+        Errno::NOTDIR | Errno::EXIST => format!("{place} is not a folder: a bucket on this machine is one"),
         Errno::ACCESS | Errno::PERM => {
             format!("no permission for the folder {place}: change its owner or mode, or use another")
         }

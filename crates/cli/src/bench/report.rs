@@ -3,6 +3,7 @@
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use serde_json::{Value, json};
+use tenure_model::counted;
 
 use super::account::Account;
 use super::machine::Machine;
@@ -60,8 +61,11 @@ impl Report {
         }
         if let Some(idle) = self.idle {
             text.push_str(&format!(
-                "\n\nIdle for {:.0} s: {} requests to the bucket, {} from the kernel, {:.2} s of CPU",
-                idle.seconds, idle.bucket_requests, idle.requests, idle.cpu_seconds
+                "\n\nIdle for {:.0} s: {} to the bucket, {} from the kernel, {:.2} s of CPU",
+                idle.seconds,
+                counted(idle.bucket_requests, "request"),
+                idle.requests,
+                idle.cpu_seconds
             ));
         }
         text

@@ -12,13 +12,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 use tenure_core::Branch;
-use tenure_model::DriveName;
+use tenure_model::{DriveName, counted};
 use tenure_wire::{Error, Owner, Verified};
 
 /// Check that a drive is whole
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  tenure check work\n  tenure check work --deep     read and verify every byte\n\nChecking changes nothing of a drive. But opening one that nobody has open writes a claim and a lock to its bucket, so a\nbucket that is full or cannot be written cannot be checked in place: check a copy of the folder."
+    after_help = "Examples:\n  tenure check work\n  tenure check work --deep     read and verify every byte\n\nChecking changes nothing of a drive. But opening one that nobody has open writes a claim and\na lock to its bucket, so a bucket that is full or cannot be written cannot be checked in\nplace: check a copy of the folder."
 )]
 pub(crate) struct Args {
     /// The drive
@@ -78,7 +78,11 @@ fn show(owner: &Arc<dyn Owner<Branch>>, drive: &DriveName, is_over: Receiver<()>
 fn words(verified: Option<Verified>) -> String {
     verified.map_or_else(String::new, |verified| {
         let bytes = output::bytes(verified.bytes);
-        format!(": {bytes} so far, {} of {} packs", verified.packs, verified.of)
+        format!(
+            ": {bytes} so far, {} of {}",
+            verified.packs,
+            counted(verified.of, "pack")
+        )
     })
 }
 
@@ -111,7 +115,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             }
         )),
         count => Err(Told::failed(
-            format!("{count} things are wrong in {}", args.drive),
+            format!("{} has {}", args.drive, counted(count as u64, "fault")),
             "everything that is not named above works; keep a copy of the bucket before anything is changed",
         )),
     }

@@ -43,7 +43,7 @@ pub(crate) struct Args {
     what: Ref,
     /// An empty directory
     dir: PathBuf,
-    /// Make the drive, its bucket and the directory, where there are none
+    /// Make the drive, its bucket and the directory, where there are none; a new drive has the branch `main` alone
     #[arg(long)]
     create: bool,
     /// Change nothing in the branch, and need nobody's leave. What is seen is the branch as it is now: should another mount
@@ -229,7 +229,7 @@ fn start(args: &Args) -> Result<()> {
         .spawn()
         .context("cannot start the process that serves the mount")?;
     let (place, drive) = (args.place.clone(), args.what.drive.clone());
-    let _waiting = Waiting::begin(move || reach::whom(&place, &drive));
+    let _waiting = Waiting::begin(move || Some(reach::whom(&place, &drive)));
     let said = hear(daemon.stdout.take().expect("its output is a pipe"))
         .context("cannot hear from the process that serves the mount")?;
     if let Some(mounted) = said.trim_end().strip_suffix(READY) {

@@ -12,7 +12,7 @@ use std::fmt;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
-use tenure_model::Clock;
+use tenure_model::{Clock, counted};
 use tenure_store::CacheUsage;
 
 /// The directory in which a mount says how it is, which is in no listing.
@@ -26,7 +26,7 @@ pub(crate) const INSIDE: &str = ".tenure/status";
     after_help = "Examples:\n  tenure status ~/work\n  tenure status --json\n  cat ~/work/.tenure/status     the same JSON, without this program"
 )]
 pub(crate) struct Args {
-    /// The mounted directory [default: every mount of this machine that can be seen]
+    /// The mounted directory, or something in it [default: every mount of this machine that can be seen]
     dir: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
@@ -195,6 +195,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let Some(dir) = &args.dir else {
         return all(args.json);
     };
+    let dir = &mounts::around(dir)?.unwrap_or_else(|| dir.clone());
     if let Some(process) = mounts::process(&mounts::resolved(dir)).filter(|process| process.is_stopped) {
         return Err(Told::failed(
             format!(
@@ -325,8 +326,8 @@ fn unknown(dir: &Path, pid: Option<u32>, trouble: &str) -> serde_json::Value {
 
 fn row(dir: &Path, status: &Status) -> [String; 6] {
     let unsynced = format!(
-        "{} changes, {}",
-        status.unsynced.ops,
+        "{}, {}",
+        counted(status.unsynced.ops, "change"),
         output::bytes(status.unsynced.bytes)
     );
     [
@@ -374,7 +375,11 @@ fn show(status: &Status) -> Result<()> {
     row("lent", status.delegation.clone());
     row(
         "holds",
-        format!("{} inodes, {}", status.inodes, output::bytes(status.bytes)),
+        format!(
+            "{}, {}",
+            counted(status.inodes, "inode"),
+            output::bytes(status.bytes)
+        ),
     );
     row("memory", format!("{} of pages", output::bytes(status.page_bytes)));
     row(
@@ -484,7 +489,12 @@ impl fmt::Display for Warm {
 
 impl fmt::Display for Unsynced {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} changes and {}", self.ops, output::bytes(self.bytes))
+        write!(
+            f,
+            "{} and {}",
+            counted(self.ops, "change"),
+            output::bytes(self.bytes)
+        )
     }
 }
 
@@ -502,5 +512,5 @@ fn counts(counts: &BTreeMap<String, u64>) -> String {
         .filter(|(_, count)| **count > 0)
         .map(|(kind, count)| format!("{kind} {count}"))
         .collect();
-    format!("{total} requests: {}", kinds.join(", "))
+    format!("{}: {}", counted(total, "request"), kinds.join(", "))
 }

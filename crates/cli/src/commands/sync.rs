@@ -2,6 +2,7 @@
 
 use crate::commands::status::{INSIDE, Mounted};
 use crate::error::Told;
+use crate::mounts;
 use crate::output;
 use crate::waiting::Waiting;
 use anyhow::{Context, Result};
@@ -12,18 +13,19 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  tenure sync ~/work && echo safe")]
 pub(crate) struct Args {
-    /// The mounted directory
+    /// The mounted directory, or something in it
     dir: PathBuf,
 }
 
 /// Syncs and says what that means.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let _waiting = Waiting::for_mount(&args.dir);
-    let mounted = Mounted::at(&args.dir)?;
-    sync(&args.dir)?;
+    let dir = &mounts::around(&args.dir)?.unwrap_or_else(|| args.dir.clone());
+    let _waiting = Waiting::for_mount(dir);
+    let mounted = Mounted::at(dir)?;
+    sync(dir)?;
     output::line(format_args!(
         "everything in {} is durable ({} tier)",
-        args.dir.display(),
+        dir.display(),
         mounted.status.tier
     ))
 }
@@ -39,7 +41,7 @@ pub(crate) fn sync(dir: &Path) -> Result<()> {
         let why = trouble.unwrap_or_else(|| error.to_string());
         let hint = match status.filter(|status| status.lost.is_some()) {
             Some(lost) => lost.how_to_give_up(),
-            None => format!("mend that, then: tenure sync {}", dir.display()),
+            None => format!("mend that, then: tenure sync {}", output::quoted(dir)),
         };
         Told::failed(
             format!("{} could not be made durable: {why}", dir.display()),

@@ -16,7 +16,7 @@ use tenure_model::DriveName;
 pub(crate) enum Command {
     /// Make a token for an agent, and print its line for a server's --tokens file
     #[command(
-        after_help = "Examples:\n  tenure token new ada --add-to tokens --out ada.token\n  tenure serve --bucket s3://drives --listen 0.0.0.0:7430 --tokens tokens\n  tenure mount work ~/work --server box:7430 --token-file ada.token\n\nA token that is taken out of the file is refused from then on, and who is there with it\nloses the connection. For a while an agent may have two lines, to change from one token to\nthe other."
+        after_help = "Examples:\n  tenure token new ada --add-to tokens --out ada.token\n  tenure serve --bucket s3://drives --listen 0.0.0.0:7430 --tokens tokens &\n  tenure mount work ~/work --server box:7430 --token-file ada.token --create\n\nA token that is taken out of the file is refused from then on, and who is there with it\nloses the connection. For a while an agent may have two lines, to change from one token to\nthe other."
     )]
     New {
         /// The agent: every session that is opened with the token is known by this name

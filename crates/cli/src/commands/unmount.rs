@@ -41,7 +41,11 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     // The kernel takes mounts away by their own paths only.
     let dir = &mounts::resolved(&args.dir);
-    refuse_mounts_inside(dir)?;
+    match mounts::around(dir)? {
+        Some(mount) if mount == *dir => refuse_mounts_inside(dir)?,
+        Some(mount) => return Err(no_mount_but_in(dir, &mount)),
+        None => {}
+    }
     let waiting = Waiting::for_mount(dir);
     let mounted = match Mounted::at(dir) {
         Ok(mounted) => mounted,
@@ -72,6 +76,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         };
         Told::refused(format!("cannot unmount {}: {error}", dir.display()), hint)
     })?;
+    // Its process may live on, but serves no mount by which it could be found.
+    drop(waiting);
+    let _waiting = Waiting::for_end(status.pid);
     if args.detach
         && process
             .as_ref()
@@ -88,13 +95,24 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if let Some(process) = process {
         wait_for_end(&process, status.pid)?;
     }
-    drop(waiting);
     output::line(format_args!(
         "unmounted {}: everything is durable ({} tier){}",
         dir.display(),
         status.tier,
         status.lost.map_or_else(String::new, |why| format!("; {why}"))
     ))
+}
+
+/// Says in which mount a directory is that is none itself.
+fn no_mount_but_in(dir: &Path, mount: &Path) -> anyhow::Error {
+    Told::refused(
+        format!(
+            "{} is not a mount of a drive, but in the one at {}",
+            dir.display(),
+            mount.display()
+        ),
+        format!("tenure unmount {}", output::quoted(mount)),
+    )
 }
 
 /// Refuses to take away a mount in which something else is mounted: that could not be reached any more, and would stay.

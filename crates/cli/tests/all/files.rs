@@ -193,3 +193,31 @@ fn the_hidden_status_can_be_looked_at_and_copied() {
     assert_eq!(told["drive"], "work");
     home.done(&["unmount", text(&dir)]);
 }
+
+/// What is hidden takes nothing, by whatever name or call it comes.
+#[test]
+fn nothing_is_put_into_what_is_hidden_or_made_of_it() {
+    let Some(home) = Home::new() else { return };
+    let dir = home.mount("work", "m", &["--create"]);
+    let (hidden, status, file) = (dir.join(".tenure"), dir.join(".tenure/status"), dir.join("file"));
+    fs::write(&file, "here").expect("there is room");
+    let errno = |done: std::io::Result<()>| done.err().and_then(|error| error.raw_os_error());
+    const EPERM: i32 = 1;
+    for (what, done) in [
+        ("make", fs::write(hidden.join("new"), "")),
+        ("make a folder", fs::create_dir(hidden.join("new"))),
+        ("move in", fs::rename(&file, hidden.join("new"))),
+        ("move over", fs::rename(&file, &status)),
+        ("move out", fs::rename(&status, dir.join("out"))),
+        ("link in", fs::hard_link(&file, hidden.join("new"))),
+        ("link out", fs::hard_link(&status, dir.join("out"))),
+        ("write", fs::write(&status, "mine")),
+        ("remove", fs::remove_file(&status)),
+        ("move the folder", fs::rename(&hidden, dir.join("out"))),
+    ] {
+        assert_eq!(errno(done), Some(EPERM), "{what}");
+    }
+    assert_eq!(fs::read(&file).expect("it is there"), b"here");
+    assert!(!dir.join("out").exists());
+    home.done(&["unmount", text(&dir)]);
+}

@@ -228,3 +228,62 @@ fn a_directory_that_is_missing_is_refused_whatever_its_name() {
         assert!(refused.contains("does not exist"), "{refused}");
     }
 }
+
+/// Where the branch would be missing, neither the drive nor its bucket nor the directory is made.
+#[test]
+fn a_mount_that_is_refused_makes_nothing() {
+    let Some(home) = Home::new() else { return };
+    let dir = home.folder.path().join("m");
+    let create = |what: &str| home.refused(&["mount", what, text(&dir), "--create"]);
+    assert!(create("none@x").contains("there is no bucket"));
+    home.done(&["drive", "create", "work"]);
+    let said = create("none@x");
+    assert!(
+        said.contains("would have no branch x") && said.contains("tenure fork none x"),
+        "{said}"
+    );
+    assert!(create("work@x").contains("tenure fork work@main x"));
+    assert_eq!(home.done(&["drive", "list"]), "work\n");
+    assert!(!dir.exists());
+    home.done(&["fork", "work", "x"]);
+    home.done(&["mount", "work@x", text(&dir), "--create"]);
+    home.done(&["unmount", text(&dir)]);
+}
+
+/// Who is somewhere in a mount need not know where it begins; taken away is what is named, and nothing else.
+#[test]
+fn a_mount_is_found_from_what_is_in_it() {
+    let Some(home) = Home::new() else { return };
+    let dir = home.mount("work", "m", &["--create"]);
+    let inside = dir.join("a/b");
+    fs::create_dir_all(&inside).expect("there is room");
+    fs::write(inside.join("file"), "here").expect("there is room");
+    let link = home.folder.path().join("link");
+    std::os::unix::fs::symlink(&inside, &link).expect("there is room");
+    for path in [&dir, &inside, &inside.join("file"), &link] {
+        let said = home.done(&["sync", text(path)]);
+        assert!(
+            said.starts_with(&format!("everything in {} is", text(&dir))),
+            "{said}"
+        );
+        assert!(
+            home.done(&["status", text(path)]).contains("work@main"),
+            "{path:?}"
+        );
+    }
+    assert!(
+        home.refused(&["sync", text(&dir.join("none"))])
+            .contains("No such file")
+    );
+    let said = home.refused(&["unmount", text(&inside)]);
+    assert!(
+        said.contains(&format!("hint: tenure unmount {}\n", text(&dir))),
+        "{said}"
+    );
+    let said = home.refused(&["unmount", text(home.folder.path())]);
+    assert!(
+        said.contains("is not a mount of a drive") && !said.contains("then"),
+        "{said}"
+    );
+    home.done(&["unmount", text(&dir)]);
+}

@@ -106,6 +106,18 @@ fn what_can_be_mended_says_how() {
             &["drive", "list", "--bucket", "/etc"],
             "--bucket FOLDER names the bucket",
         ),
+        (
+            &["drive", "list", "--bucket", "/dev/null"],
+            "--bucket FOLDER names the bucket",
+        ),
+        (
+            &["drive", "create", "work", "--bucket", "/dev/null"],
+            "--bucket FOLDER names the bucket",
+        ),
+        (
+            &["serve", "--listen", &server, "--bucket", &none],
+            &format!("tenure drive create NAME --bucket {none} makes it"),
+        ),
         (&["drive", "list", "--bucket", &cut], "bring "),
         (&["mount", "work", &none], "mkdir -p"),
         (&["mount", "work", &full], "--hide-contents"),

@@ -83,7 +83,7 @@ impl Hidden {
                 }
             }
             Some(Asked::Made) => pending.error(Errno::EXIST),
-            Some(Asked::Moved) => pending.error(Errno::PERM),
+            Some(Asked::Changed) => pending.error(Errno::PERM),
             None => {}
         }
         asked.is_some()
@@ -186,11 +186,11 @@ pub(super) fn is_taken(parent: u64, name: &[u8]) -> bool {
     parent == ROOT && name == NAME
 }
 
-/// What a request wants of the hidden name.
+/// What a request wants of what is hidden, when it is sent to another inode.
 enum Asked {
     Found,
     Made,
-    Moved,
+    Changed,
 }
 
 #[expect(
@@ -207,13 +207,15 @@ fn named(request: &Request<'_>) -> Option<Asked> {
             Some(Asked::Made)
         }
         Operation::Link { name, .. } if here(name) => Some(Asked::Made),
-        Operation::Unlink { name } | Operation::Rmdir { name } if here(name) => Some(Asked::Moved),
+        Operation::Link { ino, .. } if is_hidden(*ino) => Some(Asked::Changed),
+        Operation::CopyFileRange { to, .. } if is_hidden(*to) => Some(Asked::Changed),
+        Operation::Unlink { name } | Operation::Rmdir { name } if here(name) => Some(Asked::Changed),
         Operation::Rename {
             name,
             new_parent,
             new_name,
             ..
-        } if here(name) || (*new_parent == ROOT && *new_name == NAME) => Some(Asked::Moved),
+        } if here(name) || is_taken(*new_parent, new_name) || is_hidden(*new_parent) => Some(Asked::Changed),
         _ => None,
     }
 }

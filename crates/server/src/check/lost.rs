@@ -4,7 +4,7 @@
 use super::path;
 use crate::drive::Inner;
 use std::collections::{BTreeMap, BTreeSet};
-use tenure_model::{Address, Extent, Ino, PackNumber};
+use tenure_model::{Address, Extent, Ino, PackNumber, counted};
 use tenure_store::pack::Lacking;
 
 /// Files that are named; `check` names all.
@@ -26,9 +26,9 @@ impl Inner {
                 [] => "of no file that is named now".to_owned(),
                 files => format!("in {}", files.join(", ")),
             };
-            let (name, why) = (&self.name, &lost[0].why);
+            let (name, why, bytes) = (&self.name, &lost[0].why, counted(bytes, "byte"));
             format!(
-                "{bytes} bytes that were synced cannot be read ({files}; `tenure check {name}` names every file), and everything else works; nothing of what is left was changed: {why}"
+                "{bytes} that were synced cannot be read ({files}; `tenure check {name}` names every file), and everything else works; nothing of what is left was changed: {why}"
             )
         };
         of_pack.values().map(tell).collect()

@@ -96,7 +96,7 @@ impl HostPort {
             _ => port
                 .strip_prefix(':')
                 .and_then(|port| port.parse().ok())
-                .ok_or("it names no port")?,
+                .ok_or("its port is no number up to 65535")?,
         };
         Ok(Self {
             host: host.to_owned(),

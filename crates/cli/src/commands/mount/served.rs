@@ -84,9 +84,7 @@ fn vet(dir: &Path, args: &Args) -> Result<()> {
         return Ok(());
     }
     match std::fs::metadata(&at) {
-        Err(error) if error.kind() == ErrorKind::NotFound && args.create => {
-            std::fs::create_dir_all(&at).with_context(|| format!("cannot make {}", at.display()))
-        }
+        Err(error) if error.kind() == ErrorKind::NotFound && args.create => Ok(()),
         Err(error) if error.kind() == ErrorKind::NotFound => Err(MountError::Missing(at).into()),
         Ok(what) if !what.is_dir() => Err(MountError::NotDirectory(at).into()),
         Ok(_)
@@ -102,14 +100,46 @@ fn vet(dir: &Path, args: &Args) -> Result<()> {
 fn reach_drive(args: &Args, dir: &Path, kept: Option<&Kept>) -> Result<Reached> {
     let (name, place) = (&args.what.drive, &args.place);
     if args.create {
-        let drives = Drives::made(place)?;
-        if !drives.list()?.contains(name) {
-            drives.create(name)?;
-        }
+        make(args, dir)?;
     }
     let cache = kept.map(|kept| Arc::clone(&kept.cache)).unwrap_or_default();
     let who = reach::who(purpose(dir), false);
     reach::drive(place, name, who, &cache).map_err(|error| not_reached(args, error))
+}
+
+/// Makes the directory, the bucket and the drive where there are none.
+fn make(args: &Args, dir: &Path) -> Result<()> {
+    let (name, place) = (&args.what.drive, &args.place);
+    let Some(other) = args.what.at.as_deref().filter(|at| *at != MAIN) else {
+        make_place(dir)?;
+        let drives = Drives::made(place)?;
+        return match drives.list()?.contains(name) {
+            true => Ok(()),
+            false => drives.create(name),
+        };
+    };
+    // A new drive has the branch `main` alone: where another is meant, nothing is made of what it would be in.
+    if Drives::of(place)?.list()?.contains(name) {
+        return Ok(());
+    }
+    let (at, options) = (quoted(&args.dir), place.options());
+    Err(Told::refused(
+        format!("there is no drive {name}, and a new one would have no branch {other}"),
+        format!(
+            "tenure mount {name} {at}{options} --create makes it with the branch {MAIN}, of which tenure fork {name} {other}{options} makes another"
+        ),
+    ))
+}
+
+/// Makes the directory that is mounted on, where it is missing.
+fn make_place(dir: &Path) -> Result<()> {
+    let at = mounts::resolved(dir);
+    match std::fs::symlink_metadata(&at) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            std::fs::create_dir_all(&at).with_context(|| format!("cannot make {}", at.display()))
+        }
+        Ok(_) | Err(_) => Ok(()),
+    }
 }
 
 /// Says what would help where there is no such drive.
@@ -150,6 +180,9 @@ fn mount_and_wait(
     let kept = kept.or_else(|| args.is_served_far(&opened).then(|| args.cache.open()));
     let name = args.what.at.as_deref().unwrap_or(MAIN);
     let line = reach::line(&owner, &args.place, &args.what.drive, name)?;
+    if args.create {
+        make_place(dir)?;
+    }
     let read_only = args.read_only || line.branch.is_none();
     let note = Arc::new(Note::default());
     if args.take {

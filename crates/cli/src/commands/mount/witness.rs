@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tenure_client::{Branch, Witness};
-use tenure_model::Digest;
+use tenure_model::{Digest, counted};
 
 /// The numbers in the file.
 #[repr(C)]
@@ -122,7 +122,8 @@ fn sentence(note: &[u8]) -> Option<String> {
         return None;
     }
     let what = format!(
-        "{changes} changes of names, attributes and contents, and {} of contents beside them, were not durable",
+        "{} of names, attributes and contents, and {} of contents beside them, were not durable",
+        counted(changes, "change"),
         output::bytes(bytes)
     );
     let lives = u32::try_from(pid).ok().and_then(mounts::of);
@@ -147,6 +148,7 @@ mod tests {
         let note = |numbers: [u64; 3]| sentence(&numbers.map(u64::to_ne_bytes).concat());
         let said = note([u64::MAX, 3, 4096]).expect("something is lost");
         assert!(said.contains("3 changes") && said.contains("4.00 KiB"), "{said}");
+        assert!(note([u64::MAX, 1, 0]).is_some_and(|said| said.contains("1 change of")));
         assert_eq!(note([1, 0, 0]), None);
         assert_eq!(sentence(b""), None);
     }
