@@ -247,7 +247,12 @@ fn open_folder(folder: &Path) -> Result<Arc<dyn Bucket>> {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             return Err(Told::refused(
                 format!("there is no bucket at {}", folder.display()),
-                format!("tenure drive create NAME --bucket {} makes it", quoted(folder)),
+                {
+                    let bucket = quoted(folder);
+                    format!(
+                        "tenure drive create NAME --bucket {bucket} makes it, and so does tenure mount NAME DIR --create --bucket {bucket}"
+                    )
+                },
             ));
         }
         Err(error) => {

@@ -24,7 +24,7 @@ use tenure_core::tree::Memory;
 use tenure_core::{Missing, Outcome, Totals, Tree, Undecided};
 use tenure_model::codec::Malformed;
 use tenure_model::{
-    BranchId, Clock, Digest, Failure, Ino, InoRange, Op, Refusal, SessionId, Timestamp, batch,
+    BranchId, Clock, Digest, Failure, Ino, InoRange, Op, Refusal, SessionId, Timestamp, batch, limits,
 };
 use tenure_store::Cache;
 use tenure_wire::owner::{Opened, Shared, identity};
@@ -45,6 +45,8 @@ pub struct Options {
     pub stage_settle: u64,
     /// Staged bytes from which a writer waits.
     pub stage_max: u64,
+    /// The longest that a sync waits for what may heal by itself on the way to where it is durable.
+    pub sync_patience: Duration,
     /// Whether threads are started.
     pub threads: Threads,
 }
@@ -64,6 +66,7 @@ impl Default for Options {
             lag_max: Duration::from_secs(1),
             stage_settle: 4 << 20,
             stage_max: 64 << 20,
+            sync_patience: limits::WAIT_MAX,
             threads: Threads::Started,
         }
     }

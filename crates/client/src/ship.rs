@@ -18,7 +18,7 @@ use crate::wait;
 use crate::wants::{InFlight, Scope, Turn, Waiter};
 use std::sync::mpsc;
 use std::time::Duration;
-use tenure_model::{Batch, Digest, Failure, Ino, Op, Refusal, limits};
+use tenure_model::{Batch, Digest, Failure, Ino, Op, Refusal};
 use tenure_wire::{Done, Error, Shipped};
 
 /// Ops in bytes from which a batch is shipped without being asked.
@@ -207,7 +207,7 @@ impl Branch {
             // What cannot be changed is durable.
             return done(Ok(()));
         }
-        let until = self.inner.clock.elapsed() + limits::WAIT_MAX;
+        let until = self.inner.clock.elapsed() + self.inner.options.sync_patience;
         let waiter = Waiter { scope, until, done };
         match self.inner.options.threads {
             Threads::Started => self.inner.waiting.ask(waiter),

@@ -342,6 +342,8 @@ fn take(
         lag_max: Duration::from_millis(20),
         stage_settle: 256 << 10,
         stage_max: 1 << 20,
+        // The power that fails never comes back.
+        sync_patience: Duration::ZERO,
         threads,
     };
     let taken = Owner::open(&**drive, &who).and_then(|opened| {

@@ -2,7 +2,6 @@
 
 use super::{Callers, Inner};
 use crate::wants::{Scope, Turn, Waiter};
-use tenure_model::limits;
 use tenure_wire::{Done, Error};
 
 /// How often in a lag it is looked whether something has waited for it.
@@ -28,7 +27,7 @@ impl Inner {
     }
 
     pub(super) fn ask_sync(&self, done: Done<()>) {
-        let until = self.clock.elapsed() + limits::WAIT_MAX;
+        let until = self.clock.elapsed() + self.options.sync_patience;
         let scope = Scope::All;
         self.waiting.ask(Waiter { scope, until, done });
     }

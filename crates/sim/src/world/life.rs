@@ -301,6 +301,7 @@ impl Life {
             stage_settle: settings.stage_settle,
             stage_max: settings.stage_settle * 4,
             threads: tenure_client::Threads::None,
+            ..Default::default()
         };
         let opened = self.owner.open(&who)?;
         let session = opened.session;
