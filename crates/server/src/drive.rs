@@ -266,7 +266,7 @@ impl Owner<Branch> for Drive {
     }
 
     fn place(&self, session: SessionId, chunks: &[Chunk<'_>]) -> Result<Vec<Placed>, Error> {
-        self.inner.place(session, chunks)
+        self.inner.change(|| self.inner.place(session, chunks))
     }
 
     fn ship(&self, batch: Batch, after: Option<Branch>, done: Done<Shipped>) {

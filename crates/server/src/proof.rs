@@ -93,7 +93,8 @@ impl Inner {
         self.proven(ask())
     }
 
-    /// Answers what a record says that is durable: that proves it. Only a refusal depends on the state.
+    /// Answers what a record says that is durable, which proves it, and what is as good from any owner. Only a refusal depends on
+    /// the state.
     pub(crate) fn change<R>(&self, ask: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
         self.may_begin()?;
         match ask() {

@@ -8,6 +8,7 @@ use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 use tenure_model::Failure;
@@ -24,7 +25,7 @@ const LOOKS_MAX: u32 = 1200;
 /// A server that runs until it is dropped.
 pub struct Service {
     child: Child,
-    folder: TempDir,
+    folder: Arc<TempDir>,
     address: String,
 }
 
@@ -41,6 +42,13 @@ pub struct Tls {
 impl Service {
     /// Starts SeaweedFS, the `weed` of that path, which keeps what it is given in the folder.
     pub fn seaweedfs(weed: &Path, folder: TempDir, tls: Option<&Tls>) -> Result<Self, Failure> {
+        let folder = Arc::new(folder);
+        let start = || Self::seaweedfs_in(weed, &folder, tls);
+        // A port that was free may be somebody's before the server is there: then it ends, and gets others.
+        start().or_else(|_| start()).or_else(|_| start())
+    }
+
+    fn seaweedfs_in(weed: &Path, folder: &Arc<TempDir>, tls: Option<&Tls>) -> Result<Self, Failure> {
         let named = [
             "s3.port",
             "s3.port.grpc",
@@ -77,13 +85,17 @@ impl Service {
             "-master.telemetry=false",
         ]);
         command.args(["-master.volumeSizeLimitMB=512", "-volume.max=400"]);
-        let service = Self::start(command, folder, ports[0])?;
+        let service = Self::begin(command, folder.clone(), ports[0])?;
         service.make_bucket()?;
         Ok(service)
     }
 
     /// Starts a server by its command, and returns once it answers at that port of this machine.
-    pub fn start(mut command: Command, folder: TempDir, port: u16) -> Result<Self, Failure> {
+    pub fn start(command: Command, folder: TempDir, port: u16) -> Result<Self, Failure> {
+        Self::begin(command, Arc::new(folder), port)
+    }
+
+    fn begin(mut command: Command, folder: Arc<TempDir>, port: u16) -> Result<Self, Failure> {
         let program = PathBuf::from(command.get_program());
         let failed = |error: io::Error| failed("start", &program, &error);
         let log = std::fs::File::create(folder.path().join("log")).map_err(failed)?;

@@ -45,7 +45,7 @@ impl World {
             Step::Remount => self.remount(),
             Step::Reopen => self.reopen(),
             Step::Switch => self.switch(),
-            Step::Ask => self.ask_for_held(),
+            Step::Ask => self.ask_for_present(),
             Step::TakeOver => self.take_over(),
             Step::Fold => {
                 let folded = self.life.owner.fold();
