@@ -148,8 +148,18 @@ impl Inner {
             let idle = silent.filter(|session| live.state.held_by(*session).is_empty());
             Ok(idle.collect::<Vec<_>>())
         })?;
-        over.into_iter()
-            .try_for_each(|session| self.close_session(session))
+        over.into_iter().try_for_each(|session| self.end_session(session))
+    }
+
+    /// Ends a session that may have ended before, in a record whose outcome nobody heard.
+    pub(crate) fn end_session(&self, session: SessionId) -> Result<(), Error> {
+        match self.close_session(session) {
+            Err(Error::Refused(Refusal::Stale)) => self.with(|live| {
+                live.heard.last.remove(&session);
+                Ok(())
+            }),
+            closed => closed,
+        }
     }
 
     /// Ends every session of this process, when the drive is closed.

@@ -76,8 +76,7 @@ impl Inner {
             let over = sessions.filter(|(session, row)| row.is_over && live.waited_for(*session, now));
             Ok(over.map(|(session, _)| session).collect::<Vec<_>>())
         })?;
-        over.into_iter()
-            .try_for_each(|session| self.close_session(session))
+        over.into_iter().try_for_each(|session| self.end_session(session))
     }
 
     /// Returns the name of the line into which a batch of a session goes that is over.

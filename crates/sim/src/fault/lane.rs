@@ -91,6 +91,12 @@ impl Lane {
         true
     }
 
+    /// Has the owner hear that a session is there, whatever troubles other calls. One that is over is told so with its next call.
+    pub(crate) fn hear(&self, session: SessionId) {
+        let owning = self.state.lock().owning.clone();
+        let _ = owning.owner.renew(session);
+    }
+
     /// Returns how many batches were shipped.
     pub(crate) fn ships(&self) -> u64 {
         self.ships.load(Ordering::Relaxed)

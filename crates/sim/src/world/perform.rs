@@ -22,6 +22,8 @@ impl World {
     pub(super) fn perform(&mut self, step: &Step) -> Verdict<()> {
         self.trace.note(format_args!("{step:?}"));
         self.told_of_loss = false;
+        // A client that is there says so all the time, however long it has nothing else to say.
+        self.life.owner.hear(self.life.branch().session());
         match step {
             Step::Entry(step) => self.change_entries(step),
             Step::Inode(ino, step) => self.change_inode(*ino, step),
@@ -45,7 +47,7 @@ impl World {
             Step::Remount => self.remount(),
             Step::Reopen => self.reopen(),
             Step::Switch => self.switch(),
-            Step::Ask => self.ask_for_present(),
+            Step::Ask => self.ask_for_held(),
             Step::TakeOver => self.take_over(),
             Step::Fold => {
                 let folded = self.life.owner.fold();

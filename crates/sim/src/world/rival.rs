@@ -6,17 +6,9 @@ use crate::check::{Broken, History, Verdict, broken, survey};
 use crate::fault::Sessions;
 use tenure_client::{Branch, Salvage};
 use tenure_model::{AttrChange, Ino, Refusal};
-use tenure_wire::{Access, Error, Owner};
+use tenure_wire::{Access, Error};
 
 impl World {
-    /// Asks for the branch whose holder is there, however long ago it wrote something: it says so all the time.
-    pub(super) fn ask_for_present(&mut self) -> Verdict<()> {
-        match self.life.owner.renew(self.life.branch().session()) {
-            Ok(()) => self.ask_for_held(),
-            Err(error) => self.failed(&error),
-        }
-    }
-
     /// Asks for the branch that is held: it is refused.
     pub(super) fn ask_for_held(&mut self) -> Verdict<()> {
         let asked = self
