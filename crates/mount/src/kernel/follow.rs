@@ -11,6 +11,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
@@ -18,6 +19,10 @@ use parking_lot::{Condvar, Mutex};
 /// A look costs more than half a request; a request that is answered from another CPU costs three.
 const BETWEEN_LOOKS: u32 = 16;
 const BETWEEN_LOOKS_MAX: u32 = 128;
+/// A thread that has waited longer for a request has lost its caller to another CPU, or that had nothing to ask. A caller on the
+/// same CPU takes it before the call returns that has answered it, and gives it back by asking again: then hardly anything is
+/// waited for.
+const AWAY: Duration = Duration::from_micros(10);
 /// Of so many last looks, how many may find another caller on another CPU before callers count as being everywhere.
 const LOOKS: u32 = 16;
 const SCATTERED_MAX: u32 = 5;
@@ -134,8 +139,12 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Says that a request of `caller` came (a thread's number, 0 when unknown); tells whether that is the only caller.
-    pub(super) fn begin(&mut self, caller: u32) -> bool {
+    /// Says that a request of `caller` came (a thread's number, 0 when unknown) and how long it was waited for; tells whether that
+    /// is the only caller.
+    pub(super) fn begin(&mut self, caller: u32, waited: Duration) -> bool {
+        if waited > AWAY {
+            self.until_look = 0;
+        }
         self.turns.steps.fetch_add(1, Ordering::Relaxed);
         self.turns.caller.store(caller, Ordering::Relaxed);
         if caller == 0 {
@@ -241,7 +250,7 @@ mod tests {
         turns.look();
         turns.look();
         assert!(!turns.is_for_all(), "it waits for a request");
-        follower.begin(0);
+        follower.begin(0, Duration::ZERO);
         turns.look();
         assert!(!turns.is_for_all(), "it has just begun");
         let other = std::thread::spawn({
@@ -289,12 +298,29 @@ mod tests {
     }
 
     #[test]
+    fn a_caller_who_lets_itself_be_waited_for_is_looked_for_at_once() {
+        let turns = Turns::default();
+        // A CPU that no caller runs on.
+        let mut follower = Follower::new(&turns, usize::MAX);
+        let own = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
+        let mut moves = |waited| {
+            follower.cpu = usize::MAX;
+            follower.begin(own, waited);
+            follower.end(own, false).is_some()
+        };
+        assert!(moves(Duration::ZERO), "the first request is a reason to look");
+        assert!(!moves(AWAY));
+        assert!(moves(AWAY * 2));
+        assert!(!moves(Duration::ZERO));
+    }
+
+    #[test]
     fn a_caller_is_the_only_one_once_nobody_else_has_called_for_a_while() {
         let turns = Turns::default();
         let mut follower = Follower::new(&turns, 0);
         let mut calls = |caller, count| {
             (0..count)
-                .map(|_| follower.begin(caller))
+                .map(|_| follower.begin(caller, Duration::ZERO))
                 .filter(|lone| *lone)
                 .count()
         };

@@ -5,8 +5,10 @@
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
 use zerocopy::FromBytes;
 
 use super::abi;
@@ -119,14 +121,24 @@ fn read_first(
     (cpu, others): (usize, bool),
 ) {
     let mut follower = Follower::new(courtesy.turns(), cpu);
-    while let Some(len) = next(channel, &mut buffer) {
+    loop {
+        let before = now();
+        let Some(len) = next(channel, &mut buffer) else {
+            return;
+        };
+        let waited = now().saturating_sub(before);
         let caller = message(channel, &buffer, len, dispatch, |caller| {
-            follower.begin(caller) && others
+            follower.begin(caller, waited) && others
         });
         if let Some(cpu) = follower.end(caller, is_bulky(&buffer, len)) {
             courtesy.follow(cpu);
         }
     }
+}
+
+fn now() -> Duration {
+    let now = clock_gettime(ClockId::Monotonic);
+    Duration::new(now.tv_sec.cast_unsigned(), now.tv_nsec as u32)
 }
 
 /// Reads whenever `turn` returns.
