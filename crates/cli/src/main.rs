@@ -21,6 +21,7 @@ mod place;
 mod reach;
 mod secret;
 mod servers;
+mod status;
 mod tokens;
 mod waiting;
 

@@ -1,8 +1,8 @@
 //! What a person is told who waits: after a while, for whom.
 
-use crate::commands::status::Mounted;
 use crate::mounts;
 use crate::output;
+use crate::status::Mounted;
 use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;

@@ -1,5 +1,6 @@
 //! `tenure mount`: mounts a branch and returns when it is usable; the work is done by a process that stays.
 
+mod about;
 mod daemon;
 mod served;
 mod warm;

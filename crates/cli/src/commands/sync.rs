@@ -1,9 +1,9 @@
 //! `tenure sync`: makes everything in a mount durable.
 
-use crate::commands::status::{INSIDE, Mounted};
 use crate::error::Told;
 use crate::mounts;
 use crate::output;
+use crate::status::{INSIDE, Mounted};
 use crate::waiting::Waiting;
 use anyhow::{Context, Result};
 use std::fs::File;

@@ -1,10 +1,10 @@
 //! `tenure unmount`: waits until everything is durable, takes the mount away, and says so.
 
-use crate::commands::status::{Mounted, Status};
 use crate::commands::sync;
 use crate::error::Told;
 use crate::mounts;
 use crate::output;
+use crate::status::{Mounted, Status};
 use crate::waiting::Waiting;
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};

@@ -1,5 +1,6 @@
 //! A mount while it is there: the drive is opened, its branch held and served, and all of it given back at the end.
 
+use super::about::{About, AskedOwner};
 use super::warm::Warming;
 use super::witness::Note;
 use super::{Args, NOTE};
@@ -7,7 +8,6 @@ use crate::bucket;
 use crate::cache::Kept;
 use crate::clock::MachineClock;
 use crate::commands::delegations::until;
-use crate::commands::status::{CacheStatus, HIDDEN, Status, Unsynced, Warm, escaped};
 use crate::drives::Drives;
 use crate::error::Told;
 use crate::hint;
@@ -15,27 +15,21 @@ use crate::mounts;
 use crate::output::quoted;
 use crate::pins;
 use crate::reach::{self, MAIN, Reached};
+use crate::status::HIDDEN;
 use anyhow::{Context, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use std::collections::BTreeMap;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Sender, channel, sync_channel};
-use std::time::Duration;
-use tenure_client::{Branch, Files, Patience, Salvage, SharedBranch, Witness, hold_when_free};
-use tenure_model::{Clock, Failure, Refusal};
+use std::sync::mpsc::{Sender, channel};
+use tenure_client::{Branch, Files, Patience, SharedBranch, Witness, hold_when_free};
+use tenure_model::{Clock, Refusal};
 use tenure_mount::kernel::{MountError, Unmount};
 use tenure_mount::{Had, Mount, Status as WriteStatus};
-use tenure_store::Cache;
 use tenure_wire::{Access, BranchInfo, Delegation, Opened, Owner};
 
 type AnyOwner = Arc<dyn Owner<tenure_core::Branch>>;
-
-/// The longest that is waited for an owner to say how it is.
-const ANSWER_MAX: Duration = Duration::from_secs(2);
 
 impl Args {
     /// Tells whether what a server shows is not on this machine: it is on another, or its bucket is elsewhere.
@@ -208,11 +202,7 @@ fn mount_and_wait(
         cache: kept.map(|kept| kept.cache),
         warm: Box::new(warming.teller()),
     };
-    let asked = AskedOwner {
-        owner: Arc::clone(&owner),
-        is_asked: Arc::default(),
-    };
-    let status = about.writer(asked, branch.files());
+    let status = about.writer(AskedOwner::of(Arc::clone(&owner)), branch.files());
     let mount = attach(args, (dir, read_only), status, branch, clock, end.clone())?;
     if let Err(error) = note.publish() {
         let what = format!("should this process be killed, nobody will say how much was lost: {error:#}");
@@ -393,138 +383,4 @@ fn take(owner: &AnyOwner, opened: &Opened, args: &Args) -> Result<Option<String>
             args.place.options()
         )
     }))
-}
-
-/// Says why what is not durable waits, where this mount knows it before the owner does.
-fn waits(branch: &dyn Files) -> Option<String> {
-    let trouble = branch.trouble()?;
-    Some(format!("what is not durable waits: {trouble}"))
-}
-
-/// An owner that is asked how it is: by one thread at a time, and nobody waits long for the answer.
-struct AskedOwner {
-    owner: AnyOwner,
-    is_asked: Arc<AtomicBool>,
-}
-
-impl AskedOwner {
-    fn status(&self) -> Result<tenure_wire::Status, tenure_wire::Error> {
-        let silent = || Failure::DidNotHappen("the owner of the drive does not answer".into()).into();
-        if self.is_asked.swap(true, Ordering::Relaxed) {
-            return Err(silent());
-        }
-        let (owner, is_asked) = (Arc::clone(&self.owner), Arc::clone(&self.is_asked));
-        let (send, receive) = sync_channel(1);
-        let asking = std::thread::Builder::new().name("status".into()).spawn(move || {
-            let status = owner.status();
-            is_asked.store(false, Ordering::Relaxed);
-            // Whoever asked may be gone by now.
-            let _ = send.send(status);
-        });
-        if asking.is_err() {
-            self.is_asked.store(false, Ordering::Relaxed);
-        }
-        receive.recv_timeout(ANSWER_MAX).unwrap_or_else(|_| Err(silent()))
-    }
-}
-
-/// What a mount says of itself that does not change.
-struct About {
-    drive: String,
-    branch: String,
-    dir: PathBuf,
-    read_only: bool,
-    shared: bool,
-    lag_max_ms: u64,
-    server: Option<String>,
-    /// The options by which other commands find the drive.
-    place: String,
-    opened: Opened,
-    cache: Option<Arc<Cache>>,
-    warm: Box<dyn Fn() -> Option<Warm> + Send + Sync>,
-}
-
-impl About {
-    fn writer(self, owner: AskedOwner, branch: Arc<dyn Files>) -> WriteStatus {
-        Box::new(move |requests| {
-            let status = self.status(&owner, &*branch, requests);
-            let mut text = serde_json::to_vec_pretty(&status).expect("a status has only text for keys");
-            text.push(b'\n');
-            text
-        })
-    }
-
-    /// Says why nothing that is changed here counts any more, and where what was not durable is.
-    fn lost(&self, branch: &dyn Files, error: &tenure_wire::Error) -> String {
-        let saved = match branch.salvage() {
-            _ if *error != tenure_wire::Error::Refused(Refusal::Stale) => return error.to_string(),
-            None => String::new(),
-            Some(Salvage::Underway) => "; what was not durable goes into a stray branch".to_owned(),
-            Some(Salvage::Done(None)) => "; everything was durable by then".to_owned(),
-            Some(Salvage::Done(Some(stray))) => format!(
-                "; what was not durable is in the stray branch {stray}: tenure mount {}@{stray} DIR{}",
-                self.drive, self.place
-            ),
-            Some(Salvage::Failed(error)) => format!("; what was not durable cannot be saved: {error}"),
-        };
-        format!(
-            "this mount was not heard of for so long that another session could have its branch, or its branch was taken from \
-             it{saved}"
-        )
-    }
-
-    fn status(&self, owner: &AskedOwner, branch: &dyn Files, requests: BTreeMap<String, u64>) -> Status {
-        let (unsynced, totals) = (branch.unsynced(), branch.totals().unwrap_or_default());
-        let of_owner = owner.status();
-        let lost = branch
-            .broken()
-            .filter(|_| !self.read_only)
-            .map(|error| self.lost(branch, &error));
-        let trouble = match (&of_owner, &lost) {
-            (_, Some(why)) => Some(why.clone()),
-            (Ok(status), None) => status.trouble.clone().or_else(|| waits(branch)),
-            (Err(error), None) => Some(error.to_string()),
-        };
-        let of_owner = of_owner.ok();
-        Status {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            drive: self.drive.clone(),
-            branch: self.branch.clone(),
-            dir: self.dir.clone(),
-            dir_escaped: escaped(&self.dir),
-            read_only: self.read_only,
-            pid: std::process::id(),
-            owner_pid: of_owner.as_ref().map(|status| status.pid),
-            server: self.server.clone(),
-            tier: self.opened.tier.clone(),
-            epoch: self.opened.epoch.0,
-            session: self.opened.session.0,
-            delegation: match (self.read_only, &lost) {
-                (true, _) => "nothing: it is only read",
-                (false, Some(_)) => "nothing any more",
-                (false, None) if self.shared => {
-                    "nothing: the branch is shared, and its owner asked for everything"
-                }
-                (false, None) => "the branch whole",
-            }
-            .to_owned(),
-            lost,
-            unsynced: Unsynced {
-                ops: unsynced.ops,
-                bytes: unsynced.bytes,
-                age_ms: unsynced.age.as_millis() as u64,
-            },
-            lag_max_ms: self.lag_max_ms,
-            inodes: totals.inodes,
-            bytes: totals.bytes,
-            page_bytes: of_owner.as_ref().map_or(0, |status| status.page_bytes),
-            journal_bytes: of_owner.as_ref().map_or(0, |status| status.journal_bytes),
-            requests,
-            bucket_requests: of_owner.map(|status| status.requests).unwrap_or_default(),
-            cache: self.cache.as_ref().map(|cache| CacheStatus::of(&cache.usage())),
-            warm: (self.warm)(),
-            notices: [&self.opened.notices[..], &branch.damage()].concat(),
-            trouble,
-        }
-    }
 }

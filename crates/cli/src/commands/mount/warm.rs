@@ -4,8 +4,8 @@
 
 use super::Args;
 use crate::cache::Kept;
-use crate::commands::status::Warm;
 use crate::output;
+use crate::status::Warm;
 use std::collections::BTreeSet;
 use std::fs::{DirBuilder, File};
 use std::io::Write;
