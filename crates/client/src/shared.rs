@@ -50,6 +50,8 @@ struct State {
     opens: open::Opens,
     /// What is locked here.
     locks: Locks,
+    /// Times that an owner was brought all this.
+    rejoined: u64,
     wishes: locks::Wishes,
     /// Why nothing more is accepted here.
     broken: Option<Error>,
@@ -102,6 +104,7 @@ impl SharedBranch {
                 bytes: 0,
                 opens: open::Opens::default(),
                 locks: Locks::default(),
+                rejoined: 0,
                 wishes: locks::Wishes::default(),
                 broken: None,
             }),
@@ -124,6 +127,13 @@ impl SharedBranch {
             inner,
             threads: Mutex::new(threads),
         })
+    }
+
+    /// Says that this session is there, and tells an owner that is new to it what it brings: where threads were started, one does so
+    /// all the time.
+    pub fn renew(&self) {
+        // Who asks next is told what came of it.
+        let _ = self.inner.renew();
     }
 
     fn stop(&self) {
@@ -157,9 +167,20 @@ impl Inner {
         callers: Callers,
         ask: impl Fn(&dyn Owner<tenure_core::Branch>) -> Result<R, Error>,
     ) -> Result<R, Error> {
+        self.ask_then(callers, ask, |_, _| {})
+    }
+
+    /// As `ask`; notes what was answered before another owner can be brought what is known here.
+    fn ask_then<R>(
+        &self,
+        callers: Callers,
+        ask: impl Fn(&dyn Owner<tenure_core::Branch>) -> Result<R, Error>,
+        note: impl FnOnce(&mut State, &Result<R, Error>),
+    ) -> Result<R, Error> {
         let until = self.clock.elapsed() + limits::WAIT_MAX;
         loop {
             self.check()?;
+            let rejoined = self.state.lock().rejoined;
             match ask(&*self.owner) {
                 Err(Error::Refused(Refusal::Unjoined)) => self.rejoin()?,
                 Err(error @ Error::Refused(Refusal::Stale)) => {
@@ -169,7 +190,14 @@ impl Inner {
                 Err(error) if may_succeed(&error) && self.clock.elapsed() < until => {
                     self.rest();
                 }
-                answered => return answered,
+                answered => {
+                    let mut state = self.state.lock();
+                    // Else another owner was brought meanwhile that this was not answered, and is asked.
+                    if state.rejoined == rejoined {
+                        note(&mut state, &answered);
+                        return answered;
+                    }
+                }
             }
             if callers == Callers::MayLeave {
                 wait::before_waiting()?;
@@ -187,6 +215,11 @@ impl Inner {
                 self.break_down(&over);
                 Renewed::Ended
             }
+            // Others wait for what it brings, also while nobody asks anything here.
+            Err(Error::Refused(Refusal::Unjoined)) => match self.rejoin() {
+                Ok(()) => Renewed::Again,
+                Err(_) => Renewed::Ended,
+            },
             // An owner that was not reached is asked again.
             Ok(()) | Err(_) => Renewed::Again,
         }
@@ -216,7 +249,8 @@ impl Inner {
     fn rejoin(&self) -> Result<(), Error> {
         let _alone = self.rejoining.lock();
         let brought = {
-            let state = self.state.lock();
+            let mut state = self.state.lock();
+            state.rejoined += 1;
             let kept = |(number, pending): (&u64, &Pending)| Kept {
                 number: *number,
                 place: pending.place,

@@ -1,7 +1,7 @@
 //! Sessions: who is at this owner, when it has heard of them last, and their end.
 //!
 //! A session that says nothing loses what it holds when somebody else asks for that (`crate::lend`), and not before.
-//! Invariant: a session is durable before anything that it does, and numbers carry the epoch, so none is used twice.
+//! Invariant: a session is durable before its number is given out, and numbers carry the epoch, so none is used twice.
 
 use crate::drive::Inner;
 use crate::order::Live;
@@ -73,8 +73,7 @@ impl Inner {
             }
             Ok(SessionId(self.epoch.0 << NUMBER_BITS | live.sessions))
         })?;
-        // What it asks for next need not wait for two puts, one after the other: that is durable only behind this.
-        self.accept_soon(|_| {
+        self.accept(|_| {
             let record = Record::SessionOpened {
                 session,
                 who: words(who),
@@ -93,9 +92,12 @@ impl Inner {
         })
     }
 
-    /// Notes that a session is still there.
+    /// Notes that a session is still there; one that is waited for learns that it is.
     pub(crate) fn renew_session(&self, session: SessionId) -> Result<(), Error> {
-        self.with(|live| live.known(session).map(drop))
+        self.with(|live| {
+            live.known(session)?;
+            live.is_not_awaited(session)
+        })
     }
 
     pub(crate) fn close_session(&self, session: SessionId) -> Result<(), Error> {
@@ -181,9 +183,7 @@ impl Inner {
             return self.leave(session, branch);
         }
         self.renew_session(session)?;
-        self.take_back(session, branch)?;
-        self.work_on_returned();
-        Ok(())
+        self.take_back(session, branch)
     }
 
     fn take_back(&self, session: SessionId, branch: BranchId) -> Result<(), Error> {

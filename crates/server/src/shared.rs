@@ -100,6 +100,19 @@ impl Undone {
 }
 
 impl Live {
+    /// Refuses a session for which others wait because this owner has not heard what it brings.
+    pub(crate) fn is_not_awaited(&self, session: SessionId) -> Result<(), Error> {
+        let mut gatherings = self
+            .shares
+            .0
+            .values()
+            .filter_map(|share| share.gathering.as_ref());
+        if gatherings.any(|gathering| gathering.awaits(session)) {
+            return Err(Refusal::Unjoined.into());
+        }
+        Ok(())
+    }
+
     /// Returns what is known of a branch that a session shares, if this owner has heard of it and waits for nobody.
     fn share(&mut self, who: Sharer) -> Result<&mut Share, Error> {
         self.known(who.session)?;

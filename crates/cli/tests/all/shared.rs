@@ -1,6 +1,6 @@
 //! Two mounts of one shared branch, in two processes: what one does the other sees, and neither undoes what the other has done.
 
-use crate::home::{Home, Server, Stopped, run, sync, text, until};
+use crate::home::{Home, Server, Stopped, pause, run, sync, text, until};
 use rustix::fs::{FlockOperation, fcntl_lock, flock};
 use rustix::io::Errno;
 use rustix::process::{Signal, kill_process};
@@ -9,6 +9,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
+use std::time::Duration;
 
 /// A home with a drive, its server, and two mounts that share a branch of it.
 struct Pair {
@@ -332,6 +333,62 @@ fn a_mount_beside_a_killed_and_beside_a_stopped_one_goes_on() {
         "of the other"
     );
     pair.end();
+}
+
+/// Guarantee 26: nobody waits for a mount that does nothing, and it goes on at the next server.
+#[test]
+fn a_mount_that_does_nothing_when_its_server_is_lost_is_missed_by_nobody() {
+    let Some(mut pair) = Pair::new() else { return };
+    fs::write(pair.one.join("before"), "of the one").expect("there is room");
+    assert_eq!(names(&pair.other), ["before"]);
+    pair.lose_server();
+    for round in 0..20 {
+        fs::write(pair.one.join(format!("f{round:02}")), "x").expect("the next server answers");
+        pause(Duration::from_millis(300));
+    }
+    assert_eq!(names(&pair.other).len(), 21);
+    fs::write(pair.other.join("after"), "it goes on").expect("it goes on");
+    pair.end();
+}
+
+/// Guarantees 14, 25: whose process is stopped for longer than a lease loses its locks once another wants them, and is told.
+#[test]
+fn a_mount_that_was_stopped_for_too_long_has_no_lock_any_more_and_is_told() {
+    let Some(pair) = Pair::new() else { return };
+    fs::write(pair.other.join("file"), "of the other").expect("there is room");
+    let held = File::options()
+        .append(true)
+        .open(pair.other.join("file"))
+        .expect("it is there");
+    flock(&held, FlockOperation::NonBlockingLockExclusive).expect("it is free");
+    let stopped = Stopped::new(pair.home.process(&pair.other));
+    let wanted = File::open(pair.one.join("file")).expect("it is there");
+    let is_had = || flock(&wanted, FlockOperation::NonBlockingLockExclusive).is_ok();
+    assert!(!is_had(), "its holder was heard just now");
+    until("the lock of a silent holder is had", is_had);
+    fs::write(pair.one.join("file"), "of the one").expect("nobody is asked");
+    drop(stopped);
+    let stale = |outcome: std::io::Result<()>| {
+        let error = outcome.expect_err("it is over");
+        assert_eq!(error.raw_os_error(), Some(Errno::STALE.raw_os_error()));
+    };
+    stale((&held).write_all(b"late"));
+    stale(held.sync_all());
+    stale(fs::write(pair.other.join("new"), "late"));
+    until("the mount says so", || {
+        pair.home.status(&pair.other)["lost"].is_string()
+    });
+    let text_of = fs::read_to_string(pair.one.join("file")).expect("it is there");
+    assert_eq!(text_of, "of the one");
+    assert_eq!(names(&pair.one), ["file"]);
+    drop((held, wanted));
+    // What was told is told again by the end of it.
+    let _ = pair.home.tenure(&["unmount", text(&pair.other)]);
+    pair.home.done(&["unmount", text(&pair.one)]);
+    let faults = pair
+        .home
+        .done(&["check", "work", "--deep", "--server", pair.address()]);
+    assert!(!faults.contains("wrong"), "{faults}");
 }
 
 /// Guarantee 10: a branch is had whole by one, or shared by all who say so.

@@ -12,4 +12,3 @@ mod servers;
 
 mod cold;
 mod drives;
-mod holders;

@@ -25,9 +25,7 @@ impl Inner {
         let number = self.begin(&deed)?;
         let who = self.who;
         let ask = |owner: &dyn Owner<_>| owner.act(who, number, &deed, hold);
-        let ordered = self.ask(Callers::Stay, ask);
-        let mut state = self.state.lock();
-        match &ordered {
+        let ordered = self.ask_then(Callers::Stay, ask, |state, ordered| match ordered {
             Ok(ordered) => {
                 if let Some(pending) = state.pending.get_mut(&number) {
                     pending.place = Some(Place {
@@ -39,8 +37,7 @@ impl Inner {
                 }
             }
             Err(_) => state.forget(number),
-        }
-        drop(state);
+        });
         self.answered.notify_all();
         Ok(ordered?.inode)
     }

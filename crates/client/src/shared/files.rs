@@ -380,6 +380,10 @@ impl Files for SharedBranch {
         let inner = &self.inner;
         let synced = inner.sync_now();
         self.stop();
+        if let Err(Error::Refused(Refusal::Stale)) = synced {
+            // The session is over, or a copy of this process goes on with it.
+            return synced;
+        }
         let returned = match &synced {
             Ok(()) => inner.owner.give_back(inner.who.session, inner.who.branch),
             Err(_) => Ok(()),

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_model::{Failure, Ino, Lock, LockFamily, LockOwner, LockRange, Locked};
-use tenure_wire::Error;
 use tenure_wire::shared::LockAsk;
+use tenure_wire::{Error, Owner};
 
 /// How long is listened before it is asked again: an owner that has ended tells nothing.
 const LISTEN_MAX: Duration = Duration::from_secs(10);
@@ -54,7 +54,8 @@ impl SharedBranch {
     pub fn lock(&self, lock: Lock) -> Result<Locked, Error> {
         wait::before_waiting()?;
         wait::before_acting()?;
-        self.inner.take_lock(lock)
+        let ask = LockAsk::Take { lock, ticket: None };
+        self.inner.ask_locks(Callers::Stay, ask)
     }
 
     /// Returns what stands in the way of a lock.
@@ -84,9 +85,7 @@ impl SharedBranch {
             owner,
             range,
         };
-        self.inner.ask_locks(Callers::Stay, ask)?;
-        self.inner.state.lock().locks.give_back(ino, family, owner, range);
-        Ok(())
+        self.inner.ask_locks(Callers::Stay, ask).map(drop)
     }
 
     /// Tells whether an owner has locks of a file.
@@ -147,17 +146,23 @@ impl Inner {
         }
     }
 
+    /// Asks the owner about locks; what nobody waits for by a ticket is noted.
     fn ask_locks(&self, callers: Callers, ask: LockAsk) -> Result<Locked, Error> {
         let who = self.who;
-        self.ask(callers, |owner| owner.lock(who, &ask))
-    }
-
-    fn take_lock(&self, lock: Lock) -> Result<Locked, Error> {
-        let locked = self.ask_locks(Callers::Stay, LockAsk::Take { lock, ticket: None })?;
-        if locked == Locked::Taken {
-            self.state.lock().locks.put(lock);
-        }
-        Ok(locked)
+        let asking = |owner: &dyn Owner<_>| owner.lock(who, &ask);
+        self.ask_then(callers, asking, |state, locked| match (ask, locked) {
+            (LockAsk::Take { lock, ticket: None }, Ok(Locked::Taken)) => state.locks.put(lock),
+            (
+                LockAsk::GiveBack {
+                    ino,
+                    family,
+                    owner,
+                    range,
+                },
+                Ok(_),
+            ) => state.locks.give_back(ino, family, owner, range),
+            _ => {}
+        })
     }
 
     fn ask_for(&self, ticket: u64, lock: Lock) -> Result<Locked, Error> {

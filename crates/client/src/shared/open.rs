@@ -55,9 +55,13 @@ impl SharedBranch {
         }
         drop(state);
         let who = inner.who;
-        inner.ask(Callers::MayLeave, |owner: &dyn Owner<_>| owner.hold(who, ino))?;
-        inner.state.lock().opens.add_told(ino);
-        Ok(())
+        let hold = |owner: &dyn Owner<_>| owner.hold(who, ino);
+        let held = inner.ask_then(Callers::MayLeave, hold, |state, held| {
+            if held.is_ok() {
+                state.opens.add_told(ino);
+            }
+        });
+        held.map(drop)
     }
 
     /// Closes an inode that was opened.

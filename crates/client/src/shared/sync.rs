@@ -1,6 +1,7 @@
 //! Syncs: whoever asks, and the lag, make durable what is kept; then it is kept no longer.
 
 use super::{Callers, Inner};
+use crate::branch::Threads;
 use crate::wants::{Scope, Turn, Waiter};
 use tenure_wire::{Done, Error};
 
@@ -27,6 +28,11 @@ impl Inner {
     }
 
     pub(super) fn ask_sync(&self, done: Done<()>) {
+        if self.options.threads == Threads::None {
+            // Whoever asks does what the syncer would.
+            self.tell_let_go();
+            return done(self.sync_now());
+        }
         let until = self.clock.elapsed() + self.options.sync_patience;
         let scope = Scope::All;
         self.waiting.ask(Waiter { scope, until, done });

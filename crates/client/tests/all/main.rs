@@ -5,7 +5,7 @@
 mod owner;
 mod world;
 
-mod bulk;
+mod copies;
 mod crash;
 mod cut;
 mod ended;
@@ -16,5 +16,6 @@ mod near;
 mod random;
 mod salvage;
 mod serving;
+mod shared;
 mod unheard;
 mod waiting;

@@ -6,12 +6,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tenure_core::Branch;
 use tenure_model::record::Source;
 use tenure_model::{
-    Address, Batch, BranchId, BranchName, CheckpointName, Failure, InoRange, PackNumber, SessionId,
+    Address, Attr, Batch, BranchId, BranchName, CheckpointName, Failure, Ino, InoRange, Locked, PackNumber,
+    Refusal, SessionId,
 };
 use tenure_server::Drive;
+use tenure_wire::shared::{Brought, Deed, LockAsk, Look, Ordered, Seen, Sharer};
 use tenure_wire::{
-    Access, BranchInfo, Chunk, Created, Delegation, Done, Error, Lent, Opened, Owner, Placed, Room, Salvaged,
-    SealedPack, Shipped, Status, Who,
+    Access, BranchInfo, Chunk, Created, Delegation, Done, Error, Hold, Lent, Opened, Owner, Placed, Room,
+    Salvaged, SealedPack, Shipped, Status, Who,
 };
 
 /// Is called once.
@@ -22,9 +24,6 @@ type ShipStep = Box<dyn FnOnce() -> Result<(), Error> + Send>;
 pub(crate) struct Watched {
     pub(crate) drive: Arc<Drive>,
     placed: AtomicU64,
-    places: AtomicU64,
-    secured: AtomicU64,
-    before_secure: Mutex<Option<ShipStep>>,
     before_read: Mutex<Option<Step>>,
     before_place: Mutex<Option<Step>>,
     before_ship: Mutex<Option<ShipStep>>,
@@ -32,6 +31,9 @@ pub(crate) struct Watched {
     is_unheard: AtomicBool,
     read: AtomicU64,
     bends_parts: AtomicBool,
+    before_heard: Mutex<Option<Step>>,
+    is_new: AtomicBool,
+    asked: AtomicU64,
 }
 
 impl Watched {
@@ -39,9 +41,6 @@ impl Watched {
         Self {
             drive,
             placed: AtomicU64::new(0),
-            places: AtomicU64::new(0),
-            secured: AtomicU64::new(0),
-            before_secure: Mutex::default(),
             before_read: Mutex::default(),
             before_place: Mutex::default(),
             before_ship: Mutex::default(),
@@ -49,26 +48,15 @@ impl Watched {
             is_unheard: AtomicBool::new(false),
             read: AtomicU64::new(0),
             bends_parts: AtomicBool::new(false),
+            before_heard: Mutex::default(),
+            is_new: AtomicBool::new(false),
+            asked: AtomicU64::new(0),
         }
     }
 
     /// Returns how many bytes of chunks were brought so far.
     pub(crate) fn placed(&self) -> u64 {
         self.placed.load(Ordering::Relaxed)
-    }
-
-    /// Returns how often chunks were brought, and how often some were made durable before they were named.
-    pub(crate) fn places(&self) -> u64 {
-        self.places.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn secured(&self) -> u64 {
-        self.secured.load(Ordering::Relaxed)
-    }
-
-    /// Lets something happen when chunks are to be made durable next.
-    pub(crate) fn before_secure(&self, step: impl FnOnce() -> Result<(), Error> + Send + 'static) {
-        *self.before_secure.lock() = Some(Box::new(step));
     }
 
     /// Lets something happen when a chunk is read next.
@@ -101,6 +89,27 @@ impl Watched {
         self.bends_parts.store(true, Ordering::Relaxed);
     }
 
+    /// Takes another owner's place, which does not know who shares a branch, when it has answered such a one the next time; then lets
+    /// something happen, before that one hears of it.
+    pub(crate) fn is_replaced(&self, step: impl FnOnce() + Send + 'static) {
+        *self.before_heard.lock() = Some(Box::new(step));
+    }
+
+    /// Returns how often those who share a branch have asked so far.
+    pub(crate) fn asked(&self) -> u64 {
+        self.asked.load(Ordering::Relaxed)
+    }
+
+    fn answer<R>(&self, answer: Result<R, Error>) -> Result<R, Error> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let step = self.before_heard.lock().take();
+        if let Some(step) = step {
+            self.is_new.store(true, Ordering::Relaxed);
+            step();
+        }
+        answer
+    }
+
     /// Returns how many batches were shipped so far.
     pub(crate) fn shipped(&self) -> u64 {
         self.shipped.load(Ordering::Relaxed)
@@ -113,7 +122,31 @@ impl Owner<Branch> for Watched {
     }
 
     fn renew(&self, session: SessionId) -> Result<(), Error> {
+        if self.is_new.swap(false, Ordering::Relaxed) {
+            return Err(Refusal::Unjoined.into());
+        }
         Owner::renew(&*self.drive, session)
+    }
+
+    fn rejoin(&self, _: Sharer, _: &Brought) -> Result<(), Error> {
+        // It is the same drive, which knows everything.
+        Ok(())
+    }
+
+    fn act(&self, who: Sharer, number: u64, deed: &Deed, hold: Hold) -> Result<Ordered, Error> {
+        self.answer(self.drive.act(who, number, deed, hold))
+    }
+
+    fn look(&self, who: Sharer, look: &Look) -> Result<Seen, Error> {
+        self.answer(self.drive.look(who, look))
+    }
+
+    fn hold(&self, who: Sharer, ino: Ino) -> Result<Attr, Error> {
+        self.answer(self.drive.hold(who, ino))
+    }
+
+    fn lock(&self, who: Sharer, ask: &LockAsk) -> Result<Locked, Error> {
+        self.answer(self.drive.lock(who, ask))
     }
 
     fn close(&self, session: SessionId) -> Result<(), Error> {
@@ -135,17 +168,9 @@ impl Owner<Branch> for Watched {
     fn place(&self, session: SessionId, chunks: &[Chunk<'_>]) -> Result<Vec<Placed>, Error> {
         let len: usize = chunks.iter().map(|chunk| chunk.bytes.len()).sum();
         self.placed.fetch_add(len as u64, Ordering::Relaxed);
-        self.places.fetch_add(1, Ordering::Relaxed);
         let step = self.before_place.lock().take();
         step.into_iter().for_each(|step| step());
         self.drive.place(session, chunks)
-    }
-
-    fn secure(&self, session: SessionId, places: &[Placed]) -> Result<(), Error> {
-        self.secured.fetch_add(1, Ordering::Relaxed);
-        let step = self.before_secure.lock().take();
-        step.map_or(Ok(()), |step| step())?;
-        self.drive.secure(session, places)
     }
 
     fn ship(&self, batch: Batch, after: Option<Branch>, done: Done<Shipped>) {

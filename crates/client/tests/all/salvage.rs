@@ -2,15 +2,14 @@
 
 use crate::owner::Watched;
 use crate::world::{
-    At, StillClock, World, branch_name, create_with, hold, hold_by, make, name, options, read,
+    At, Jumping, StillClock, World, branch_name, create_with, hold, hold_by, make, name, options, read,
     server_options, who,
 };
 use bytes::Bytes;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tenure_client::{Branch, Error, Options, Owner, Patience, Salvage, hold_when_free};
-use tenure_model::{Clock, Ino, Refusal, Timestamp};
+use tenure_model::{Clock, Ino, Refusal};
 use tenure_store::MemoryBucket;
 use tenure_wire::Access;
 
@@ -101,21 +100,6 @@ fn what_was_accepted_unheard_is_in_the_branch_and_in_the_stray_once() {
     );
 }
 
-/// A clock of a machine whose time is set, and that sleeps.
-#[derive(Default)]
-struct Jumping(AtomicU64);
-
-impl Clock for Jumping {
-    fn now(&self) -> Timestamp {
-        // Whoever sets it may set it back.
-        Timestamp::since_epoch(Duration::from_secs(1_800_000_000) - self.elapsed())
-    }
-
-    fn elapsed(&self) -> Duration {
-        Duration::from_secs(self.0.load(Ordering::Relaxed))
-    }
-}
-
 /// Whether a holder is silent is judged by the owner's clock alone.
 #[test]
 fn a_holder_whose_clock_jumps_loses_nothing() {
@@ -140,7 +124,7 @@ fn a_holder_whose_clock_jumps_loses_nothing() {
     )
     .unwrap();
     for day in 1..4 {
-        clock.0.store(day * 86_400, Ordering::Relaxed);
+        clock.jump_to(day);
         make(&branch, &format!("file-{day}")).unwrap();
         branch.sync_all().unwrap();
         let refused = hold(owner.clone(), At::Elsewhere, access, options(1 << 20)).map(drop);

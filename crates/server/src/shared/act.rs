@@ -3,7 +3,6 @@
 use super::Undone;
 use crate::drive::Inner;
 use crate::order::{Live, Room};
-use crate::place::Load;
 use crate::state::permit::because;
 use crate::vet::number_of;
 use tenure_model::codec::Codec;
@@ -65,9 +64,7 @@ impl Inner {
         if bytes.len() <= INLINE_LEN_MAX {
             return Ok((Extent::Inline(bytes.into()), Vec::new()));
         }
-        let placed = self
-            .filling
-            .place(Digest::of(bytes), bytes, Load::of(bytes.len()));
+        let placed = self.filling.place(Digest::of(bytes), bytes);
         let (mut place, filled) = placed.map_err(|failure| self.health.before_anything(failure.into()))?;
         if filled {
             self.work_on_full_packs();
@@ -173,6 +170,12 @@ impl Inner {
                     return Ok(false);
                 };
                 let is_open = share.is_open(ino);
+                let record = Record::Dropped { branch, ino };
+                if live.state.permits(&record).is_err() {
+                    // All have left, and who has the branch now sees to it himself.
+                    share.adrift.clear();
+                    return Ok(false);
+                }
                 let memory = self.memory.clone();
                 let _held = memory.hold();
                 let open = live.state.opened(branch).ok_or(Refusal::Stale)?;
@@ -180,8 +183,7 @@ impl Inner {
                 drop(open);
                 if !is_open && attr.is_some_and(|attr| attr.nlink == 0) {
                     let decision = live.state.decide(branch, &Op::Drop { ino }).map_err(Undone::of)?;
-                    let bytes = Record::Dropped { branch, ino }.written();
-                    self.enqueue_act(live, bytes)?;
+                    self.enqueue_act(live, record.written())?;
                     live.state.make(branch, decision);
                 }
                 if let Some(share) = live.shares.0.get_mut(&branch) {

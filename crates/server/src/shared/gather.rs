@@ -35,14 +35,19 @@ impl fmt::Display for Gathering {
 }
 
 impl Gathering {
+    /// Tells whether it waits for a session.
+    pub(super) fn awaits(&self, session: SessionId) -> bool {
+        self.awaited.contains(&session)
+    }
+
     /// Waits for a session no longer.
     pub(super) fn forget(&mut self, session: SessionId) {
         self.awaited.remove(&session);
         self.acts.retain(|id, _| id.session != session);
     }
 
-    /// Takes the next act of the chain behind `last`, or one before it that nobody was answered.
-    fn next(&mut self, last: Option<ActId>) -> Option<(ActId, Kept)> {
+    /// Returns the next act of the chain behind `last`, or one before it that nobody was answered.
+    fn next(&self, last: Option<ActId>) -> Option<(ActId, Kept)> {
         let follows = |kept: &Kept| kept.place.is_some_and(|place| place.behind == last);
         let found = self
             .acts
@@ -50,7 +55,7 @@ impl Gathering {
             .find(|(_, kept)| follows(kept))
             .map(|(id, _)| *id);
         let id = found.or_else(|| self.unanswered_before_another())?;
-        self.acts.remove(&id).map(|kept| (id, kept))
+        self.acts.get(&id).map(|kept| (id, kept.clone()))
     }
 
     /// Returns an act that nobody was answered, and that another one followed.
@@ -135,10 +140,11 @@ impl Inner {
             }
         })?;
         if is_whole {
-            Ok(())
-        } else {
-            self.gathered(who.branch)
+            return Ok(());
         }
+        self.gathered(who.branch)?;
+        // Whose acts followed what was lost is over now.
+        self.with(|live| live.share(who).map(drop))
     }
 
     /// Fails while sessions are waited for; puts what they have brought in order once they are not.
@@ -184,11 +190,19 @@ impl Inner {
         }
         while let Some((id, kept)) = self.next_act(branch)? {
             self.do_again(branch, id, &kept)?;
+            // Not before: what fails here is tried again with the next question.
+            self.with(|live| {
+                let share = live.shares.0.get_mut(&branch);
+                if let Some(gathering) = share.and_then(|share| share.gathering.as_mut()) {
+                    gathering.acts.remove(&id);
+                }
+                Ok(())
+            })?;
         }
         let rest = self.with(|live| {
-            let share = live.shares.0.get_mut(&branch);
-            let gathering = share.and_then(|share| share.gathering.as_mut());
-            Ok(gathering.map(|gathering| std::mem::take(&mut gathering.acts)))
+            let share = live.shares.0.get(&branch);
+            let gathering = share.and_then(|share| share.gathering.as_ref());
+            Ok(gathering.map(|gathering| gathering.acts.clone()))
         })?;
         let (lost, unanswered): (Vec<_>, Vec<_>) = rest
             .into_iter()

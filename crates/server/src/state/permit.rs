@@ -53,7 +53,14 @@ impl State {
                 None => Ok(()),
                 Some(_) => Err(Refusal::Stale),
             },
-            Record::Dropped { branch, .. } => self.sharing(*branch).map(drop).ok_or(Refusal::Stale),
+            // Also when the last one who had it open has left, as long as nobody holds the branch.
+            Record::Dropped { branch, .. } => {
+                self.is_branch(*branch)?;
+                match self.grant(*branch) {
+                    None => Ok(()),
+                    Some(grant) => Err(self.held(*branch, grant)),
+                }
+            }
             Record::Revoked { branch, stray, .. } => {
                 self.grant(*branch).ok_or(Refusal::Stale)?;
                 self.is_free(stray.as_str())

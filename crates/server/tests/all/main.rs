@@ -11,6 +11,7 @@ mod damage;
 mod drives;
 mod fold;
 mod fork;
+mod gathering;
 mod history;
 mod killed;
 mod owners;

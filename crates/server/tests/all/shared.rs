@@ -18,9 +18,9 @@ use tenure_wire::shared::{Brought, Deed, Kept, LockAsk, Look, Ordered, Place, Se
 use tenure_wire::{Access, Error, Hold, Owner, Shared};
 
 /// A session that shares a branch.
-struct Member {
-    drive: Arc<Drive>,
-    who: Sharer,
+pub(crate) struct Member {
+    pub(crate) drive: Arc<Drive>,
+    pub(crate) who: Sharer,
     inos: InoRange,
     number: u64,
     kept: Vec<Kept>,
@@ -28,7 +28,7 @@ struct Member {
 }
 
 impl Member {
-    fn new(drive: &Arc<Drive>, agent: &str) -> Self {
+    pub(crate) fn new(drive: &Arc<Drive>, agent: &str) -> Self {
         Self::try_new(drive, agent).unwrap()
     }
 
@@ -69,13 +69,13 @@ impl Member {
         self.act(Deed::Op(op), Hold::No)
     }
 
-    fn create(&mut self, name: &str, hold: Hold) -> Result<Ino, Error> {
+    pub(crate) fn create(&mut self, name: &str, hold: Hold) -> Result<Ino, Error> {
         let op = create_op(Ino::ROOT, name, self.inos.take().unwrap(), Kind::File);
         let made = self.act(Deed::Op(op), hold)?;
         Ok(made.inode.unwrap().0)
     }
 
-    fn unlink(&mut self, name: &str) -> Result<Ordered, Error> {
+    pub(crate) fn unlink(&mut self, name: &str) -> Result<Ordered, Error> {
         self.op(Op::Unlink {
             parent: Ino::ROOT,
             name: named(name),
@@ -83,7 +83,7 @@ impl Member {
         })
     }
 
-    fn write(&mut self, ino: Ino, at: WriteAt, bytes: &[u8]) -> Result<Ordered, Error> {
+    pub(crate) fn write(&mut self, ino: Ino, at: WriteAt, bytes: &[u8]) -> Result<Ordered, Error> {
         let deed = Deed::Write {
             ino,
             at,
@@ -93,7 +93,7 @@ impl Member {
         self.act(deed, Hold::No)
     }
 
-    fn attr(&self, ino: Ino) -> Result<Attr, Error> {
+    pub(crate) fn attr(&self, ino: Ino) -> Result<Attr, Error> {
         let Seen::Inode(_, attr) = self.drive.look(self.who, &Look::Attr(ino))? else {
             panic!("it is another answer")
         };
@@ -108,7 +108,7 @@ impl Member {
         Ok(bytes)
     }
 
-    fn names(&self) -> BTreeSet<String> {
+    pub(crate) fn names(&self) -> BTreeSet<String> {
         let look = Look::List {
             parent: Ino::ROOT,
             after: 0,
@@ -123,7 +123,7 @@ impl Member {
             .collect()
     }
 
-    fn sync(&mut self) {
+    pub(crate) fn sync(&mut self) {
         self.drive.sync(self.who).unwrap();
         self.kept.clear();
     }
@@ -137,7 +137,7 @@ impl Member {
     }
 
     /// Goes on at another owner.
-    fn rejoin(&mut self, drive: &Arc<Drive>) -> Result<(), Error> {
+    pub(crate) fn rejoin(&mut self, drive: &Arc<Drive>) -> Result<(), Error> {
         self.drive = drive.clone();
         drive.rejoin(self.who, &self.brought())
     }
@@ -180,7 +180,7 @@ fn create_op(parent: Ino, name: &str, ino: Ino, kind: Kind) -> Op {
     }
 }
 
-fn refused<T: std::fmt::Debug>(outcome: Result<T, Error>) -> Refusal {
+pub(crate) fn refused<T: std::fmt::Debug>(outcome: Result<T, Error>) -> Refusal {
     match outcome {
         Err(Error::Refused(refusal)) => refusal,
         outcome => panic!("it is not refused: {outcome:?}"),
@@ -188,7 +188,7 @@ fn refused<T: std::fmt::Debug>(outcome: Result<T, Error>) -> Refusal {
 }
 
 /// Opens a drive with a clock that can be moved.
-fn open_with(bucket: &(impl Bucket + Clone + 'static), clock: &Arc<StillClock>) -> Arc<Drive> {
+pub(crate) fn open_with(bucket: &(impl Bucket + Clone + 'static), clock: &Arc<StillClock>) -> Arc<Drive> {
     let drive = Drive::open(Arc::new(bucket.clone()), &drive_name(), options(clock)).unwrap();
     clock.pass(OWNER_WAIT);
     drive
@@ -581,12 +581,15 @@ fn a_new_owner_answers_nothing_before_all_have_come_or_were_waited_for() {
         drop(drive);
         let drive = open(&bucket);
         assert_eq!(refused(drive.look(ada.who, &Look::Attr(ino))), Refusal::Unjoined);
+        assert_eq!(refused(drive.renew(ada.who.session)), Refusal::Unjoined);
         ada.rejoin(&drive).unwrap();
         let early = ada.attr(ino);
         assert!(
             matches!(early, Err(Error::Failed(Failure::DidNotHappen(_)))),
             "{early:?}"
         );
+        assert_eq!(drive.renew(ada.who.session), Ok(()), "only others are waited for");
+        assert_eq!(refused(drive.renew(bob.who.session)), Refusal::Unjoined);
         bob.rejoin(&drive).unwrap();
         assert_eq!(ada.read(ino).unwrap(), b"behind bob's");
         assert_eq!(
