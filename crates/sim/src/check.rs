@@ -6,11 +6,13 @@ mod acl;
 mod content;
 mod history;
 mod names;
+mod past;
 mod survey;
 
 pub(crate) use content::Content;
 pub(crate) use history::{History, Snapshot};
 pub(crate) use names::{Change, Names};
+pub(crate) use past::{Entry, Party, Past, Place, Span};
 pub(crate) use survey::{entries, survey};
 
 /// A promise that was not kept, in a sentence.

@@ -4,6 +4,10 @@
 //! Which thread comes first is chance, so a seed chooses what is done and not what happens. Invariant: what one thread does
 //! shows in no other's directory, so each can be held against a reference of its own.
 
+mod company;
+
+pub use company::meet;
+
 use crate::check::{Broken, Change, History, Snapshot, Verdict, broken, survey};
 use crate::clock::SimClock;
 use crate::fault::{After, Loss, Machine};
@@ -66,8 +70,8 @@ fn live(seed: u64, report: &mut Report) -> Verdict<()> {
     let machine = Machine::new(Arc::new(memory.clone()), None);
     let is_hosted = random.one_in(2);
     let workers = {
-        let drive = create(&machine, &mut random)?;
         let clock = Arc::new(SimClock::default());
+        let drive = create(&machine, &clock, &mut random)?;
         let threads = tenure_client::Threads::Started;
         let branch = take(&drive, &clock, (is_hosted, Access::Exclusive), threads)?;
         let mut workers = homes(&branch, &mut random)?;
@@ -106,7 +110,7 @@ fn work(workers: &mut [Worker], branch: &Branch, around: (&Machine, &SimClock)) 
 /// Opens what the power loss has left, and holds each home against what its thread was promised.
 fn judge(workers: &[Worker], left: MemoryBucket, random: &mut Random) -> Verdict<()> {
     let machine = Machine::new(Arc::new(left), None);
-    let options = options(random, tenure_server::Threads::None);
+    let options = options(&Arc::default(), random, tenure_server::Threads::None);
     let drive = Drive::open(Arc::new(machine), &drive_name(), options);
     let drive = drive.map_err(|error| Broken(format!("the drive cannot be opened: {error}")))?;
     if let Some(lost) = drive.notices().iter().find(|notice| notice.contains("lost")) {
@@ -305,22 +309,24 @@ fn drive_name() -> DriveName {
     DriveName::parse("work").expect("a literal name")
 }
 
-fn options(random: &mut Random, threads: tenure_server::Threads) -> Options {
+fn options(clock: &Arc<SimClock>, random: &mut Random, threads: tenure_server::Threads) -> Options {
     Options {
         threads,
         fold_bytes: *random.pick(&[30 << 10, 32 << 20]),
-        ..Options::new(Arc::new(SimClock::default()), random.draw(), "box", 1)
+        // Whose threads say each second that they are there is not silent, however quick the clock is.
+        session_ttl: Duration::from_secs(3600),
+        ..Options::new(clock.clone(), random.draw(), "box", 1)
     }
 }
 
-fn create(machine: &Machine, random: &mut Random) -> Verdict<Arc<Drive>> {
+fn create(machine: &Machine, clock: &Arc<SimClock>, random: &mut Random) -> Verdict<Arc<Drive>> {
     let beginning = Beginning {
         hash_key: [7; 16],
         branch: BranchName::parse("main").expect("a literal name"),
         uid: 0,
         gid: 0,
     };
-    let options = options(random, tenure_server::Threads::Started);
+    let options = options(clock, random, tenure_server::Threads::Started);
     let made = Drive::create(Arc::new(machine.clone()), &drive_name(), &beginning, options);
     made.map_err(|error| Broken(format!("a drive cannot be made: {error}")))
 }

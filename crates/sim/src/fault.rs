@@ -3,15 +3,16 @@
 //! It knows calls and bytes, and nothing of files.
 
 mod chain;
+mod flaw;
 mod lane;
 mod machine;
 mod owner;
 mod store;
 
+pub use flaw::Flaw;
 pub(crate) use lane::{Heir, Lane, Owning, Sessions};
 pub(crate) use machine::{After, Late, Loss, Machine};
 pub(crate) use owner::{Planted, Syncing};
-pub use store::Flaw;
 pub(crate) use store::Store;
 
 /// A fault of ours that is put in on purpose: the simulator must find it.

@@ -3,15 +3,17 @@
 //! A [`world`] is a drive, a client that holds a branch, a disk that fails and a clock that is moved, all driven by one
 //! seed on one thread. The [`workload`] chooses what happens, [`fault`] what goes wrong, and [`check`] holds what is seen
 //! against what was promised. The three do not know each other. A [`crowd`] is the same drive and client with all their
-//! threads, where nothing repeats itself; [`servers`] are several over one bucket without a lock. [`model`] is the protocol,
-//! small enough to try everything.
+//! threads, where nothing repeats itself; [`servers`] are several over one bucket without a lock, of which some clients share a branch.
+//! [`model`] is the protocol, small enough to try everything.
 
 pub mod model;
 
 pub mod clock;
 mod program;
 mod random;
+mod shared;
 mod trace;
+mod turns;
 
 pub mod check;
 pub mod fault;

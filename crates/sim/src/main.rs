@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use tenure_sim::crowd;
 use tenure_sim::fault::Plant;
-use tenure_sim::servers;
+use tenure_sim::servers::{self, Flaw};
 use tenure_sim::workload::Profile;
 use tenure_sim::world::{Counts, Options, Report, run};
 
@@ -37,12 +37,16 @@ struct Arguments {
     /// Puts a fault of ours in, such as acknowledges-early; a wrong name lists all.
     #[arg(long, value_parser = plant)]
     plant: Option<Plant>,
-    /// Crowds instead of worlds: threads of one client, cut off by a power loss. They do not repeat themselves.
+    /// Crowds instead of worlds: threads of one client, cut off by a power loss, and of several that share a branch. They do not
+    /// repeat themselves.
     #[arg(long, conflicts_with_all = ["plant", "profile", "trace"])]
     crowds: bool,
     /// Several servers over one bucket without a lock instead of worlds.
-    #[arg(long, conflicts_with_all = ["plant", "profile", "trace", "crowds"])]
+    #[arg(long, conflicts_with_all = ["plant", "profile", "crowds"])]
     servers: bool,
+    /// Puts a fault of ours into the servers or their store, such as gathers-nobody; a wrong name lists all.
+    #[arg(long, requires = "servers", value_parser = flaw)]
+    flaw: Option<Flaw>,
     /// Only worlds of this kind: small-files, database, savers, big-files, deep-trees or mixed.
     #[arg(long, value_parser = profile)]
     profile: Option<Profile>,
@@ -61,6 +65,10 @@ fn seed_of_commit(text: &str) -> Result<u64, String> {
 
 fn profile(text: &str) -> Result<Profile, String> {
     named(text, &Profile::ALL)
+}
+
+fn flaw(text: &str) -> Result<Flaw, String> {
+    named(text, &Flaw::ALL)
 }
 
 fn plant(text: &str) -> Result<Plant, String> {
@@ -103,7 +111,7 @@ fn main() -> ExitCode {
     if arguments.crowds {
         run_crowds(seeds)
     } else if arguments.servers {
-        run_servers(seeds)
+        run_servers(seeds, &arguments)
     } else {
         run_worlds(seeds, &arguments)
     }
@@ -112,33 +120,42 @@ fn main() -> ExitCode {
 fn run_crowds(seeds: impl Iterator<Item = u64>) -> ExitCode {
     let (mut crowds, mut cut_off, mut syncs) = (0, 0, 0);
     for seed in seeds {
-        let report = crowd::run(seed);
-        if let Some(broken) = report.broken {
-            println!("crowd {seed}: {}", broken.0);
-            return ExitCode::FAILURE;
+        for report in [crowd::run(seed), crowd::meet(seed)] {
+            if let Some(broken) = report.broken {
+                println!("crowd {seed}: {}", broken.0);
+                return ExitCode::FAILURE;
+            }
+            cut_off += u64::from(report.was_cut_off);
+            syncs += report.syncs;
         }
         crowds += 1;
-        cut_off += u64::from(report.was_cut_off);
-        syncs += report.syncs;
     }
     println!("{crowds} crowds, {cut_off} cut off: {syncs} syncs; every promise was kept");
     ExitCode::SUCCESS
 }
 
-fn run_servers(seeds: impl Iterator<Item = u64>) -> ExitCode {
-    let (mut worlds, mut syncs, mut epochs) = (0, 0, 0);
+fn run_servers(seeds: impl Iterator<Item = u64>, arguments: &Arguments) -> ExitCode {
+    let options = servers::Options {
+        flaw: arguments.flaw,
+        is_printed: arguments.trace,
+    };
+    let (mut worlds, mut syncs, mut looks, mut epochs) = (0, 0, 0, 0);
     for seed in seeds {
-        let report = servers::run(seed, None);
+        let report = servers::run(seed, options);
         if let Some(broken) = report.broken {
             report.last.iter().for_each(|event| println!("{event}"));
             println!("servers of seed {seed}: {}", broken.0);
+            println!("again: cargo run -p tenure-sim -- --servers --seed {seed} --trace");
             return ExitCode::FAILURE;
         }
         worlds += 1;
         syncs += report.syncs;
+        looks += report.looks;
         epochs += report.epochs;
     }
-    println!("{worlds} worlds of servers: {syncs} syncs, {epochs} epochs; every promise was kept");
+    println!(
+        "{worlds} worlds of servers: {syncs} syncs, {looks} looks, {epochs} epochs; every promise was kept"
+    );
     ExitCode::SUCCESS
 }
 

@@ -1,11 +1,13 @@
 //! Servers of one bucket without a lock: they end, stand still, are cut off from each other and lose replies, while clients
-//! sync and others read at whichever server they came to.
+//! sync, others read at whichever server they came to, and some share a branch.
 //!
 //! It chooses, and holds what is seen against what was promised: what was synced is there, and no answer is older than the
-//! question. Everything happens on one thread, from one seed. Invariant: every server waits by its own clock, and no two of
+//! question. Of all threads one runs at a time, and everything follows from one seed. Invariant: every server waits by its own clock, and no two of
 //! these differ by more than three in a hundred.
 
 mod client;
+mod commons;
+mod post;
 mod town;
 
 use crate::check::{Broken, Verdict, broken};
@@ -13,6 +15,7 @@ pub use crate::fault::Flaw;
 use crate::random::Random;
 use crate::trace::Trace;
 use client::{Client, Reader};
+use commons::{Commons, MACHINES};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +30,15 @@ const CLIENTS: usize = 2;
 /// Steps of a world.
 const STEPS: u64 = 150;
 
+/// How a world is run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// What is wrong with it on purpose.
+    pub flaw: Option<Flaw>,
+    /// Whether every event is printed.
+    pub is_printed: bool,
+}
+
 /// What became of a world.
 #[derive(Clone, Debug)]
 pub struct Report {
@@ -38,6 +50,8 @@ pub struct Report {
     pub syncs: u64,
     /// Answers that were read and held against what was acknowledged before.
     pub reads: u64,
+    /// Looks of those who share a branch.
+    pub looks: u64,
     /// Epochs that were claimed.
     pub epochs: u64,
     /// The promise that was not kept, if so.
@@ -50,28 +64,32 @@ struct World {
     town: Arc<Town>,
     clients: Vec<Client>,
     readers: Vec<Reader>,
+    commons: Commons,
     random: Random,
     trace: Trace,
     reads: u64,
 }
 
-/// Lets a world happen, with a flaw in it or without.
-pub fn run(seed: u64, flaw: Option<Flaw>) -> Report {
-    let trace = Trace::new(false);
+/// Lets a world happen.
+pub fn run(seed: u64, options: Options) -> Report {
+    let trace = Trace::new(options.is_printed);
     let mut report = Report {
         seed,
         trace: trace.digest(),
         syncs: 0,
         reads: 0,
+        looks: 0,
         epochs: 0,
         broken: None,
         last: Vec::new(),
     };
     let lived = catch_unwind(AssertUnwindSafe(|| {
-        let mut world = World::begin(seed, flaw, trace.clone())?;
+        let mut world = World::begin(seed, options.flaw, trace.clone())?;
         let lived = world.live();
-        report.syncs = world.clients.iter().map(|client| client.synced()).sum();
+        let (looks, syncs) = world.commons.counts();
+        report.syncs = world.clients.iter().map(|client| client.synced()).sum::<u64>() + syncs;
         report.reads = world.reads;
+        report.looks = looks;
         report.epochs = world.town.epochs();
         lived
     }));
@@ -87,12 +105,15 @@ pub fn run(seed: u64, flaw: Option<Flaw>) -> Report {
 impl World {
     fn begin(seed: u64, flaw: Option<Flaw>, trace: Trace) -> Verdict<Self> {
         let mut random = Random::new(seed, "servers");
-        let town = Arc::new(Town::new(SERVERS, flaw, &mut random, trace.clone())?);
+        let town = Town::new((SERVERS, MACHINES), flaw, &mut random, trace.clone())?;
+        let town = Arc::new(town);
+        let commons = Commons::new(&town, Random::new(seed, "commons"))?;
         let clients = (0..CLIENTS).map(Client::new).collect();
         Ok(Self {
             town,
             clients,
             readers: Vec::new(),
+            commons,
             random,
             trace,
             reads: 0,
@@ -103,6 +124,7 @@ impl World {
         for step in 0..STEPS {
             self.trace.note(format_args!("step {step}"));
             self.step()?;
+            self.commons.step()?;
         }
         self.end()
     }
@@ -160,10 +182,12 @@ impl World {
     fn end(&mut self) -> Verdict<()> {
         self.town.heal();
         self.readers.clear();
+        self.commons.close()?;
         let drive = self.town.take()?;
         for client in &mut self.clients {
             client.judge(&drive, &self.town)?;
         }
+        self.commons.judge(&drive)?;
         match drive.check(true) {
             Ok(faults) if faults.is_empty() => Ok(()),
             checked => broken(format!("the drive is not whole: {checked:?}")),

@@ -2,38 +2,13 @@
 //!
 //! Invariant: without a flaw it changes nothing.
 
+use super::Flaw;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::io::IoSliceMut;
 use std::sync::Arc;
 use tenure_model::Failure;
 use tenure_store::{Bucket, Disk, Key, Put, Requests};
-
-/// A fault of ours that is put in on purpose: worlds of several servers must find it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flaw {
-    /// The store puts whatever it is given, also where something is.
-    Overwrites,
-    /// Segments are said to be there and are not: what was acknowledged was not durable.
-    KeepsNoSegments,
-    /// Seals are said to be there and are not: who was deposed can go on.
-    SealsNothing,
-    /// Nobody sees a claim or a segment that another made behind its own: an owner never learns that it was deposed.
-    SeesNoOther,
-    /// An owner waits for nobody: its clock has gone on when it has taken a drive over.
-    WaitsForNobody,
-}
-
-impl Flaw {
-    /// Every flaw.
-    pub const ALL: [Flaw; 5] = [
-        Flaw::Overwrites,
-        Flaw::KeepsNoSegments,
-        Flaw::SealsNothing,
-        Flaw::SeesNoOther,
-        Flaw::WaitsForNobody,
-    ];
-}
 
 /// The store as one server sees it.
 pub(crate) struct Store {
@@ -64,11 +39,9 @@ impl Store {
 
     fn is_feigned(&self, key: &Key, bytes: &[u8]) -> bool {
         let is_of_journal = key.as_str().contains("/journal/");
-        match self.flaw {
-            Some(Flaw::KeepsNoSegments) => is_of_journal && bytes.starts_with(b"TNSEGOBJ"),
-            Some(Flaw::SealsNothing) => is_of_journal && bytes.starts_with(b"TNSEAL_1"),
-            Some(Flaw::Overwrites | Flaw::SeesNoOther | Flaw::WaitsForNobody) | None => false,
-        }
+        let begins_with = |magic: &[u8]| is_of_journal && bytes.starts_with(magic);
+        self.flaw == Some(Flaw::KeepsNoSegments) && begins_with(b"TNSEGOBJ")
+            || self.flaw == Some(Flaw::SealsNothing) && begins_with(b"TNSEAL_1")
     }
 
     fn is_hidden(&self, key: &Key) -> bool {

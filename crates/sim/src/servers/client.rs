@@ -26,7 +26,7 @@ pub(super) struct Reader(pub(super) Found);
 impl Reader {
     /// Returns what the server says, if it says anything that counts.
     pub(super) fn read(&self) -> Option<Seen> {
-        let Found { owner, machine } = &self.0;
+        let Found { owner, machine, .. } = &self.0;
         let lines = owner.branches().ok().filter(|_| !machine.is_off())?;
         Some(lines.into_iter().map(|line| (line.name, line.inodes)).collect())
     }

@@ -7,6 +7,7 @@ use crate::fault::{After, Flaw, Loss, Machine, Store};
 use crate::random::Random;
 use crate::trace::Trace;
 use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::Branch;
@@ -18,6 +19,13 @@ use tenure_wire::{Owner, ServerAddress, Whereabouts};
 
 /// How long a new owner waits, and a little more for the slowest clock.
 const OWNER_WAIT: Duration = Duration::from_millis(1700);
+/// How long a new owner waits for those who share a branch, and a little more.
+const GATHERING: Duration = Duration::from_secs(6);
+/// How often those who are there say so.
+const RENEWAL: Duration = Duration::from_secs(1);
+
+/// What somebody does now and then who is there.
+type Saying = Arc<dyn Fn() + Send + Sync>;
 
 /// Who answers whom.
 #[derive(Default)]
@@ -67,6 +75,18 @@ struct Server {
 pub(super) struct Found {
     pub(super) owner: Arc<dyn Owner<Branch>>,
     pub(super) machine: Machine,
+    pub(super) server: usize,
+    pub(super) epoch: Epoch,
+}
+
+fn found(owner: Arc<dyn Owner<Branch>>, machine: Machine, server: usize) -> Option<Found> {
+    let epoch = owner.status().ok()?.epoch;
+    Some(Found {
+        owner,
+        machine,
+        server,
+        epoch,
+    })
 }
 
 /// All servers.
@@ -77,13 +97,21 @@ pub(super) struct Town {
     draws: Draw,
     streets: Arc<Mutex<Streets>>,
     servers: Mutex<Vec<Server>>,
+    /// First those of the servers, then those of everybody else.
     clocks: Vec<Arc<SimClock>>,
     /// How many in a hundred parts each clock is fast.
     fast: Vec<u32>,
+    there: Mutex<BTreeMap<u64, Saying>>,
 }
 
 impl Town {
-    pub(super) fn new(count: usize, flaw: Option<Flaw>, random: &mut Random, trace: Trace) -> Verdict<Self> {
+    /// Builds so many servers, and clocks for so many others.
+    pub(super) fn new(
+        (count, others): (usize, usize),
+        flaw: Option<Flaw>,
+        random: &mut Random,
+        trace: Trace,
+    ) -> Verdict<Self> {
         let town = Self {
             memory: MemoryBucket::new().without_disk(),
             flaw,
@@ -91,8 +119,9 @@ impl Town {
             draws: random.draw(),
             streets: Arc::default(),
             servers: Mutex::default(),
-            clocks: (0..count).map(|_| Arc::default()).collect(),
-            fast: (0..count).map(|_| random.below(3) as u32).collect(),
+            clocks: (0..count + others).map(|_| Arc::default()).collect(),
+            fast: (0..count + others).map(|_| random.below(3) as u32).collect(),
+            there: Mutex::default(),
         };
         {
             let mut streets = town.streets.lock();
@@ -146,17 +175,69 @@ impl Town {
         }
     }
 
-    /// Lets time pass for everybody, as each clock shows it.
+    fn count(&self) -> usize {
+        self.streets.lock().servers.len()
+    }
+
+    /// Lets time pass for everybody, as each clock shows it; who is there says so meanwhile.
     pub(super) fn pass(&self, time: Duration) {
-        for (clock, fast) in self.clocks.iter().zip(&self.fast) {
-            clock.pass(time + time / 100 * *fast);
+        let mut left = time;
+        while !left.is_zero() {
+            let now = left.min(RENEWAL);
+            left -= now;
+            for (clock, fast) in self.clocks.iter().zip(&self.fast) {
+                clock.pass(now + now / 100 * *fast);
+            }
+            let there: Vec<_> = self.there.lock().values().cloned().collect();
+            there.iter().for_each(|say| say());
+        }
+    }
+
+    /// From now on somebody is there, and says so now and then.
+    pub(super) fn come(&self, number: u64, saying: Saying) {
+        self.there.lock().insert(number, saying);
+    }
+
+    /// Somebody has gone without a word.
+    pub(super) fn go(&self, number: u64) {
+        self.there.lock().remove(&number);
+    }
+
+    /// Lets the time of day of one clock jump by an hour.
+    pub(super) fn jump(&self, random: &mut Random) {
+        let clock = random.pick(&self.clocks);
+        clock.jump(*random.pick(&[-3600, 3600]));
+    }
+
+    /// Tells whether a server is cut off from its clients.
+    pub(super) fn is_cut_off(&self, server: usize) -> bool {
+        self.streets.lock().cut_off[server]
+    }
+
+    /// Returns the newest owner, whoever can reach it. Nobody becomes one because of that.
+    pub(super) fn newest(&self) -> Option<Found> {
+        let owners = (0..self.count()).filter_map(|server| self.owner_at(server));
+        owners.max_by_key(|found| found.epoch)
+    }
+
+    fn owner_at(&self, server: usize) -> Option<Found> {
+        let (drives, machine) = {
+            let servers = self.servers.lock();
+            (servers[server].drives.clone(), servers[server].machine.clone())
+        };
+        if machine.is_off() || !drives.owns(&drive_name(), Epoch(0)) {
+            return None;
+        }
+        match drives.find(&drive_name()).ok()? {
+            Whereabouts::Here(owner) => found(owner, machine, server),
+            Whereabouts::Elsewhere(_) => None,
         }
     }
 
     /// Comes to a server and goes where it sends; none where nobody answers for the drive.
     pub(super) fn find_at(&self, server: usize) -> Option<Found> {
         let mut at = server;
-        for _ in 0..self.clocks.len() + 1 {
+        for _ in 0..self.count() + 1 {
             let (drives, machine, store) = {
                 let servers = self.servers.lock();
                 let server = &servers[at];
@@ -184,11 +265,14 @@ impl Town {
                     if !was_owner && self.flaw == Some(Flaw::WaitsForNobody) {
                         self.clocks[at].pass(OWNER_WAIT);
                     }
-                    return Some(Found { owner, machine });
+                    if !was_owner && self.flaw == Some(Flaw::GathersNobody) {
+                        self.clocks[at].pass(GATHERING);
+                    }
+                    return self::found(owner, machine, at);
                 }
                 Whereabouts::Elsewhere(to) => {
-                    let reached = (0..self.clocks.len()).find(|server| address(*server) == to);
-                    at = reached.filter(|to| !self.streets.lock().cut_off[*to])?;
+                    let reached = (0..self.count()).find(|server| address(*server) == to);
+                    at = reached.filter(|to| !self.is_cut_off(*to))?;
                 }
             }
         }
@@ -198,7 +282,7 @@ impl Town {
     /// Comes to one server after the other until one answers.
     pub(super) fn find(&self, random: &mut Random) -> Option<Found> {
         for _ in 0..LIFE {
-            let server = random.below(self.clocks.len() as u64) as usize;
+            let server = random.below(self.count() as u64) as usize;
             if let Some(found) = self.find_at(server) {
                 // Where threads run, opening takes so long.
                 if self.flaw != Some(Flaw::WaitsForNobody) && found.owner.branches().is_err() {
@@ -212,8 +296,8 @@ impl Town {
 
     /// Cuts a server off from the others and from its clients, or lets it come back.
     pub(super) fn cut_off(&self, random: &mut Random) {
+        let server = random.below(self.count() as u64) as usize;
         let mut streets = self.streets.lock();
-        let server = random.below(self.clocks.len() as u64) as usize;
         streets.cut_off[server] = !streets.cut_off[server];
         let is_cut_off = streets.cut_off[server];
         self.trace
@@ -222,7 +306,7 @@ impl Town {
 
     /// Has the process of one server end soon or now, in the middle of what it does; another one starts.
     pub(super) fn end_one(&self, random: &mut Random) {
-        let server = random.below(self.clocks.len() as u64) as usize;
+        let server = random.below(self.count() as u64) as usize;
         let machine = self.servers.lock()[server].machine.clone();
         if !machine.is_off() && random.one_in(2) {
             let loss = *random.pick(&[Loss::Before, Loss::Behind]);
@@ -243,7 +327,7 @@ impl Town {
 
     /// Lets a server's calls of the bucket fail now and then, all of them, or none.
     pub(super) fn trouble(&self, random: &mut Random) {
-        let server = random.below(self.clocks.len() as u64) as usize;
+        let server = random.below(self.count() as u64) as usize;
         let servers = self.servers.lock();
         let faulty = &servers[server].faulty;
         let kinds = [
@@ -265,14 +349,14 @@ impl Town {
     }
 
     pub(super) fn close_unused(&self, random: &mut Random) {
-        let server = random.below(self.clocks.len() as u64) as usize;
+        let server = random.below(self.count() as u64) as usize;
         let drives = self.servers.lock()[server].drives.clone();
         drives.close_unused();
     }
 
     /// Ends everything that goes wrong.
     pub(super) fn heal(&self) {
-        let count = self.clocks.len();
+        let count = self.count();
         self.streets.lock().cut_off = vec![false; count];
         (0..count).for_each(|server| self.replace(server));
     }
@@ -302,6 +386,15 @@ impl Town {
 
     pub(super) fn clock(&self) -> Arc<SimClock> {
         self.clocks[0].clone()
+    }
+
+    /// Returns the clock of one of those who are no server.
+    pub(super) fn clock_of(&self, other: usize) -> Arc<SimClock> {
+        self.clocks[self.count() + other].clone()
+    }
+
+    pub(super) fn flaw(&self) -> Option<Flaw> {
+        self.flaw
     }
 
     pub(super) fn trace(&self) -> &Trace {

@@ -1,0 +1,421 @@
+//! The way of who shares a branch to its owner and back: each call takes time both ways, and meanwhile others go on.
+//!
+//! It asks again what `tenure_wire` asks again, over the same connection or the next, and may lie where a flaw is put in. Invariant:
+//! a session says that it is there, and brings what it must, in no time: these hold what its other calls need.
+
+use super::town::{Found, Town};
+use crate::fault::Flaw;
+use crate::random::Random;
+use crate::shared::Way;
+use crate::turns::Turn;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tenure_core::Branch;
+use tenure_model::record::Source;
+use tenure_model::{
+    Address, Attr, Batch, BranchId, BranchName, CheckpointName, Clock, Epoch, Failure, Ino, InoRange, Locked,
+    Refusal, SessionId,
+};
+use tenure_wire::shared::{Brought, Deed, Kept, LockAsk, Look, Ordered, Seen, Sharer};
+use tenure_wire::{
+    Access, BranchInfo, Chunk, Created, Delegation, Done, Error, Hold, Lent, Opened, Owner, Placed, Room,
+    Salvaged, Shipped, Status, Who,
+};
+
+/// Times that one call is asked again, as in `tenure_wire`.
+const REPEATS_MAX: u32 = 8;
+/// One answer in so many is lost.
+const ONE_LOST_IN: u64 = 30;
+/// One act in so many comes a second time, much later.
+const ONE_LATE_IN: u64 = 10;
+/// For how long a session may say nothing without being silent, by any clock of the world.
+const SILENCE_MAX: Duration = Duration::from_millis(4500);
+
+/// The way of one session.
+pub(super) struct Post {
+    town: Arc<Town>,
+    turn: Turn,
+    is_cut_off: AtomicBool,
+    state: Mutex<State>,
+}
+
+struct State {
+    found: Option<Found>,
+    /// When it was dialled in vain: it is dialled again a while later.
+    in_vain: Option<Duration>,
+    random: Random,
+    /// The epoch of the owner that has answered last.
+    answered: Epoch,
+    /// When the newest owner has heard of the session last.
+    heard: Duration,
+    /// Acts that were done, on their way once more.
+    late: Vec<(Sharer, u64, Deed)>,
+    /// What was answered to looks, where a flaw remembers it.
+    looked: BTreeMap<String, Seen>,
+}
+
+impl Post {
+    pub(super) fn new(town: &Arc<Town>, turn: Turn, random: Random) -> Self {
+        Self {
+            town: town.clone(),
+            turn,
+            is_cut_off: AtomicBool::new(false),
+            state: Mutex::new(State {
+                found: None,
+                in_vain: None,
+                random,
+                answered: Epoch(0),
+                heard: town.clock().elapsed(),
+                late: Vec::new(),
+                looked: BTreeMap::new(),
+            }),
+        }
+    }
+
+    /// Cuts the session off from every server, or lets it come back.
+    pub(super) fn cut_off(&self, is_cut_off: bool) {
+        self.is_cut_off.store(is_cut_off, Ordering::Relaxed);
+    }
+
+    /// Lets an act that was done arrive once more, at whoever is the owner.
+    pub(super) fn deliver_late(&self) {
+        let Some((who, number, deed)) = self.state.lock().late.pop() else {
+            return;
+        };
+        if let Some(found) = self.town.newest() {
+            let again = found.owner.act(who, number, &deed, Hold::No);
+            self.town.trace().note(format_args!(
+                "  act {number} of {} comes again: {:?}",
+                who.session.0,
+                again.map(drop)
+            ));
+        }
+    }
+
+    fn has(&self, flaw: Flaw) -> bool {
+        self.town.flaw() == Some(flaw)
+    }
+
+    /// Returns the owner at the other end of the connection, if it is still there.
+    fn connected(&self) -> Option<Found> {
+        let found = self.state.lock().found.clone();
+        found.filter(|found| self.is_reached(found) && !found.machine.is_off())
+    }
+
+    fn is_reached(&self, found: &Found) -> bool {
+        !self.is_cut_off.load(Ordering::Relaxed) && !self.town.is_cut_off(found.server)
+    }
+
+    /// Returns the owner, and dials where there is no connection.
+    fn reach(&self) -> Option<Found> {
+        if let Some(found) = self.connected() {
+            return Some(found);
+        }
+        let in_vain = self.state.lock().in_vain;
+        if self.is_cut_off.load(Ordering::Relaxed) || in_vain == Some(self.town.clock().elapsed()) {
+            return None;
+        }
+        let mut random = Random::new(self.state.lock().random.next(), "dial");
+        let found = self.town.find(&mut random);
+        let mut state = self.state.lock();
+        state.found = found.clone();
+        state.in_vain = found.is_none().then(|| self.town.clock().elapsed());
+        found
+    }
+
+    /// Makes a call; again where its answer was lost, with the number of tries before.
+    fn call<T>(&self, mut make: impl FnMut(&dyn Owner<Branch>, u32) -> Result<T, Error>) -> Result<T, Error> {
+        for tries in 0..=REPEATS_MAX {
+            if !self.turn.pass() {
+                return Err(ended());
+            }
+            let Some(found) = self.reach() else {
+                return Err(Failure::DidNotHappen("no server was reached".into()).into());
+            };
+            let answer = make(&*found.owner, tries);
+            if self.is_lost(&found, &answer) {
+                continue;
+            }
+            if !self.turn.pass() {
+                return Err(ended());
+            }
+            self.note(&found, &answer);
+            return answer;
+        }
+        Err(Failure::Unknown("every owner ends before it answers".into()).into())
+    }
+
+    /// Tells whether an answer does not arrive, because its owner or its connection has ended.
+    fn is_lost<T>(&self, found: &Found, answer: &Result<T, Error>) -> bool {
+        let has_ended = found.machine.is_off() || matches!(answer, Err(Error::Failed(Failure::Fenced(_))));
+        let mut state = self.state.lock();
+        let is_lost = has_ended || state.random.one_in(ONE_LOST_IN);
+        if is_lost {
+            state.found = None;
+            self.town
+                .trace()
+                .note(format_args!("  an answer of {} is lost", found.server));
+        }
+        is_lost
+    }
+
+    /// Notes who has answered.
+    fn note<T>(&self, found: &Found, answer: &Result<T, Error>) {
+        if is_answered(answer) {
+            let mut state = self.state.lock();
+            state.answered = state.answered.max(found.epoch);
+        }
+        self.note_heard(found, answer);
+    }
+
+    /// Notes when the session was heard by whoever is the owner now.
+    fn note_heard<T>(&self, found: &Found, answer: &Result<T, Error>) {
+        let newest = self.town.newest();
+        if is_answered(answer) && newest.is_none_or(|newest| newest.epoch <= found.epoch) {
+            self.state.lock().heard = self.town.clock().elapsed();
+        }
+    }
+
+    /// Returns the number under which an act is asked: where a flaw does acts twice, another one for each time.
+    fn number(&self, number: u64, tries: u32) -> u64 {
+        if self.has(Flaw::DoesTwice) {
+            2 * number + u64::from(tries.min(1))
+        } else {
+            number
+        }
+    }
+}
+
+impl Way for Post {
+    fn answered(&self) -> Epoch {
+        self.state.lock().answered
+    }
+
+    fn was_silent(&self) -> bool {
+        let heard = self.state.lock().heard;
+        self.town.clock().elapsed().saturating_sub(heard) >= SILENCE_MAX
+    }
+}
+
+/// Tells whether an answer comes from an owner that knows the session, and all that it brings.
+fn is_answered<T>(answer: &Result<T, Error>) -> bool {
+    !matches!(
+        answer,
+        Err(Error::Failed(_) | Error::Refused(Refusal::Stale | Refusal::Unjoined))
+    )
+}
+
+fn ended() -> Error {
+    Failure::Fenced("the process has ended".into()).into()
+}
+
+impl Owner<Branch> for Post {
+    fn open(&self, who: &Who) -> Result<Opened, Error> {
+        self.call(|owner, _| owner.open(who))
+    }
+
+    fn renew(&self, session: SessionId) -> Result<(), Error> {
+        let dialled = || self.town.newest().filter(|found| self.is_reached(found));
+        let Some(found) = self.connected().or_else(dialled) else {
+            return Err(Failure::DidNotHappen("no server was reached".into()).into());
+        };
+        let renewed = found.owner.renew(session);
+        let is_lost = found.machine.is_off() || matches!(renewed, Err(Error::Failed(Failure::Fenced(_))));
+        self.state.lock().found = Some(found.clone()).filter(|_| !is_lost);
+        if is_lost {
+            return Err(Failure::DidNotHappen("the owner has ended".into()).into());
+        }
+        self.note_heard(&found, &renewed);
+        renewed
+    }
+
+    fn close(&self, session: SessionId) -> Result<(), Error> {
+        if self.has(Flaw::KeepsLocks) {
+            return Ok(());
+        }
+        self.call(|owner, tries| again(owner.close(session), tries))
+    }
+
+    fn lend(&self, session: SessionId, name: &str, access: Access) -> Result<Lent<Branch>, Error> {
+        self.call(|owner, _| owner.lend(session, name, access))
+    }
+
+    fn lend_inos(&self, session: SessionId) -> Result<InoRange, Error> {
+        self.call(|owner, _| owner.lend_inos(session))
+    }
+
+    fn give_back(&self, session: SessionId, branch: BranchId) -> Result<(), Error> {
+        if self.has(Flaw::KeepsLocks) {
+            return Ok(());
+        }
+        self.call(|owner, tries| again(owner.give_back(session, branch), tries))
+    }
+
+    fn act(&self, who: Sharer, number: u64, deed: &Deed, hold: Hold) -> Result<Ordered, Error> {
+        let ordered = self.call(|owner, tries| {
+            let ordered = owner.act(who, self.number(number, tries), deed, hold);
+            match ordered {
+                Err(Error::Refused(Refusal::Stale)) if self.has(Flaw::BelievesAnybody) => Ok(Ordered {
+                    behind: None,
+                    inode: None,
+                }),
+                ordered => ordered,
+            }
+        });
+        let mut state = self.state.lock();
+        if ordered.is_ok() && state.random.one_in(ONE_LATE_IN) {
+            state.late.push((who, self.number(number, 0), deed.clone()));
+        }
+        ordered
+    }
+
+    fn look(&self, who: Sharer, look: &Look) -> Result<Seen, Error> {
+        let question = format!("{look:?}");
+        let seen = self.call(|owner, _| {
+            let seen = owner.look(who, look)?;
+            let mut state = self.state.lock();
+            match state.looked.get(&question).cloned() {
+                Some(before) if state.random.one_in(2) => Ok(before),
+                Some(_) | None => Ok(seen),
+            }
+        });
+        if let (Ok(seen), true) = (&seen, self.has(Flaw::AnswersFromThePast)) {
+            self.state.lock().looked.insert(question, seen.clone());
+        }
+        seen
+    }
+
+    fn hold(&self, who: Sharer, ino: Ino) -> Result<Attr, Error> {
+        self.call(|owner, _| {
+            if !self.has(Flaw::HoldsNothing) {
+                return owner.hold(who, ino);
+            }
+            match owner.look(who, &Look::Attr(ino))? {
+                Seen::Inode(_, attr) => Ok(attr),
+                Seen::Entries(_) | Seen::Bytes(_) | Seen::Offset(_) | Seen::Totals { .. } => {
+                    Err(Refusal::NotFound.into())
+                }
+            }
+        })
+    }
+
+    fn let_go(&self, who: Sharer, inos: &[Ino]) -> Result<(), Error> {
+        self.call(|owner, _| owner.let_go(who, inos))
+    }
+
+    fn sync(&self, who: Sharer) -> Result<(), Error> {
+        self.call(|owner, _| {
+            if self.has(Flaw::SyncsNothing) {
+                owner.look(who, &Look::Totals).map(drop)
+            } else {
+                owner.sync(who)
+            }
+        })
+    }
+
+    fn lock(&self, who: Sharer, ask: &LockAsk) -> Result<Locked, Error> {
+        self.call(|owner, _| match owner.lock(who, ask)? {
+            Locked::Blocked(_) if self.has(Flaw::LocksForAll) => Ok(Locked::Taken),
+            locked @ (Locked::Taken | Locked::Blocked(_) | Locked::Queued | Locked::Deadlock) => Ok(locked),
+        })
+    }
+
+    fn rejoin(&self, who: Sharer, brought: &Brought) -> Result<(), Error> {
+        let Some(found) = self.connected() else {
+            return Err(Failure::DidNotHappen("no server was reached".into()).into());
+        };
+        let kept = |kept: &Kept| Kept {
+            number: self.number(kept.number, 0),
+            ..kept.clone()
+        };
+        let acts = match self.has(Flaw::BringsNothing) {
+            true => Vec::new(),
+            false => brought.acts.iter().map(kept).collect(),
+        };
+        let brought = Brought {
+            acts,
+            ..brought.clone()
+        };
+        found.owner.rejoin(who, &brought)
+    }
+
+    fn place(&self, session: SessionId, chunks: &[Chunk<'_>]) -> Result<Vec<Placed>, Error> {
+        self.call(|owner, _| owner.place(session, chunks))
+    }
+
+    fn ship(&self, _: Batch, _: Option<Branch>, done: Done<Shipped>) {
+        done(Err(shares()));
+    }
+
+    fn salvage(&self, _: Batch, _: Option<Branch>, done: Done<Salvaged>) {
+        done(Err(shares()));
+    }
+
+    fn take(&self, session: SessionId, name: &str) -> Result<(), Error> {
+        self.call(|owner, _| owner.take(session, name))
+    }
+
+    fn delegations(&self) -> Result<Vec<Delegation>, Error> {
+        self.call(|owner, _| owner.delegations())
+    }
+
+    fn page(&self, at: Address) -> Result<Vec<u8>, Error> {
+        self.call(|owner, _| owner.page(at))
+    }
+
+    fn read(&self, at: Address, start: u32, out: &mut [u8]) -> Result<(), Error> {
+        self.call(|owner, _| owner.read(at, start, out))
+    }
+
+    fn room(&self) -> Result<Room, Error> {
+        self.call(|owner, _| owner.room())
+    }
+
+    fn fork(&self, from: &Source, name: &BranchName) -> Result<Created, Error> {
+        self.call(|owner, _| owner.fork(from, name))
+    }
+
+    fn checkpoint(
+        &self,
+        branch: &BranchName,
+        name: &CheckpointName,
+        message: &str,
+    ) -> Result<Created, Error> {
+        self.call(|owner, _| owner.checkpoint(branch, name, message))
+    }
+
+    fn delete_branch(&self, name: &BranchName) -> Result<(), Error> {
+        self.call(|owner, _| owner.delete_branch(name))
+    }
+
+    fn branches(&self) -> Result<Vec<BranchInfo>, Error> {
+        self.call(|owner, _| owner.branches())
+    }
+
+    fn status(&self) -> Result<Status, Error> {
+        self.call(|owner, _| owner.status())
+    }
+
+    fn fold(&self) -> Result<(), Error> {
+        self.call(|owner, _| owner.fold())
+    }
+
+    fn check(&self, deep: bool) -> Result<Vec<String>, Error> {
+        self.call(|owner, _| owner.check(deep))
+    }
+}
+
+/// What ended something finds nothing left to end when it is asked again.
+fn again(ended: Result<(), Error>, tries: u32) -> Result<(), Error> {
+    match ended {
+        Err(Error::Refused(Refusal::Stale)) if tries > 0 => Ok(()),
+        ended => ended,
+    }
+}
+
+fn shares() -> Error {
+    Refusal::NotSupported.into()
+}
