@@ -136,7 +136,7 @@ pub(crate) struct Inner {
     pub(crate) shipping: Mutex<Shipping>,
     /// What has become of what was not shipped, should the branch be lost.
     pub(crate) salvage: Mutex<Salvage>,
-    /// What may be lost with an owner elsewhere; none where packs are filled on a disk.
+    /// What may be lost with an owner; none where packs are filled on a disk.
     pub(crate) retained: Option<Retained>,
     /// The owner's packs, where they are read from here.
     pub(crate) near: OnceLock<Near>,
@@ -190,7 +190,7 @@ impl Branch {
         };
         // A state that is only read ships nothing.
         let chain_start = batch::chain_start(opened.session, id.unwrap_or_default(), inos.next);
-        let retained = (is_elsewhere && opened.tier == HELD_TIER).then(Retained::default);
+        let retained = (opened.tier == HELD_TIER).then(Retained::default);
         let inner = Arc::new(Inner {
             owner,
             clock,

@@ -40,7 +40,7 @@ impl Branch {
             return Ok(());
         }
         let inner = &self.inner;
-        inner.wait_for_stage()?;
+        inner.wait_for_stage(ino)?;
         let (time, now) = (inner.now(), inner.clock.elapsed());
         let mut state = inner.changing()?;
         let first = state.stage.bytes() == 0;

@@ -31,6 +31,11 @@ impl Log {
         is_missed
     }
 
+    /// Notes since when something has waited that has entered now: bytes that were staged before.
+    pub(crate) fn has_waited(&mut self, since: Duration) {
+        self.since = self.since.map(|oldest| oldest.min(since));
+    }
+
     /// Tells whether there is nothing to ship.
     pub(crate) fn is_empty(&self) -> bool {
         self.ops.is_empty()

@@ -7,6 +7,7 @@
 use crate::branch::{Inner, LOADS_MAX, too_many_loads};
 use crate::cut;
 use crate::frays::Fray;
+use crate::place::unzipped;
 use tenure_core::{Frayed, Undecided};
 use tenure_model::{ChunkPlace, Ino, Op};
 use tenure_wire::Error;
@@ -91,7 +92,9 @@ impl Inner {
         }
         let parts = cut::parts(offset, &bytes, &ends);
         let end = offset + *ends.last().expect("there is one end at least") as u64;
-        let (pieces, places) = self.place_parts(&parts)?;
+        let safety = self.safety(parts.iter().map(|(_, bytes)| bytes.len()).sum());
+        let (pieces, places) = unzipped(self.place_parts(&parts, safety)?);
+        self.secure(safety, &places)?;
         let op = Op::Write {
             ino,
             pieces,

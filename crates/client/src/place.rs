@@ -8,7 +8,7 @@ use crate::stage::{Ahead, Kept, Pieces, Taken};
 use bytes::Bytes;
 use std::cell::Cell;
 use std::ops::Range;
-use tenure_model::{ChunkPlace, Digest, Extent, Piece, limits};
+use tenure_model::{ChunkPlace, Digest, Extent, Failure, Piece, Refusal, limits};
 use tenure_wire::{Error, owner::Chunk};
 
 /// Neighbouring staged bytes.
@@ -121,30 +121,112 @@ thread_local! {
     static JOINED: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
+/// What sees to it that chunks outlive an owner that has them in memory alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Safety {
+    /// They are few: their bytes are kept here, and ride in the journal with the batch that names them.
+    Kept,
+    /// The owner makes them durable before anything names them: then no batch waits for them, and nobody who syncs something else.
+    Secured,
+}
+
+/// A part of a file that has its place.
+pub(crate) struct Part {
+    pub(crate) piece: Piece,
+    /// Where its chunk lies, if it is one.
+    pub(crate) place: Option<ChunkPlace>,
+}
+
+/// Bytes that wait for their places.
+struct Unplaced<'a> {
+    /// Which of the files it is.
+    file: usize,
+    offset: u64,
+    bytes: InOne<'a>,
+    ends: Vec<usize>,
+}
+
+/// Files on their way to their places.
+struct Underway<'a> {
+    safety: Safety,
+    waiting: Vec<Unplaced<'a>>,
+    /// What has its place, of each file.
+    placed: Vec<Vec<Part>>,
+}
+
 impl Inner {
-    /// Gives staged bytes their places.
-    pub(crate) fn place(&self, taken: Taken, last: Last) -> Result<Settled, Error> {
+    /// Gives the staged bytes of some files their places.
+    pub(crate) fn place(&self, files: Vec<(Taken, Last)>) -> Result<Vec<Settled>, Error> {
+        let runs: Vec<_> = files.iter().map(|(taken, _)| runs(&taken.pieces)).collect();
+        let len: usize = runs.iter().flatten().map(Run::len).sum();
+        let safety = self.safety(len);
         let mut joined = JOINED.take();
-        let placed = self.place_runs(&runs(&taken.pieces), taken, last, &mut joined);
+        let placed = self.place_runs(&runs, files, safety, &mut joined);
         joined.clear();
         JOINED.set(joined);
-        placed
+        let settled = placed?;
+        let places: Vec<_> = settled.iter().flat_map(|one| &one.places).cloned().collect();
+        self.secure(safety, &places)?;
+        Ok(settled)
+    }
+
+    /// Returns what sees to it that so many bytes of chunks are safe.
+    pub(crate) fn safety(&self, len: usize) -> Safety {
+        match &self.retained {
+            Some(retained) if retained.len() + len as u64 > limits::RIDING_LEN_MAX => Safety::Secured,
+            Some(_) | None => Safety::Kept,
+        }
+    }
+
+    /// Has chunks made durable that are to be secured.
+    pub(crate) fn secure(&self, safety: Safety, places: &[ChunkPlace]) -> Result<(), Error> {
+        if safety == Safety::Kept || places.is_empty() {
+            return Ok(());
+        }
+        match self.asked()?.secure(self.opened.session, places) {
+            // They get other places at the next one.
+            Err(Error::Refused(Refusal::NoChunk { .. })) => {
+                Err(Failure::DidNotHappen("what had its place was lost with its owner".into()).into())
+            }
+            secured => secured,
+        }
     }
 
     fn place_runs(
         &self,
-        runs: &[Run],
-        taken: Taken,
-        last: Last,
+        runs: &[Vec<Run>],
+        files: Vec<(Taken, Last)>,
+        safety: Safety,
         joined: &mut Vec<u8>,
-    ) -> Result<Settled, Error> {
-        let mut placed = (Vec::new(), Vec::new());
-        let mut waiting = Vec::new();
-        let mut ahead = taken.ahead;
+    ) -> Result<Vec<Settled>, Error> {
+        let mut underway = Underway {
+            safety,
+            waiting: Vec::new(),
+            placed: runs.iter().map(|_| Vec::new()).collect(),
+        };
+        let mut keeps = Vec::with_capacity(files.len());
+        for (file, (taken, last)) in files.iter().enumerate() {
+            keeps.push(self.cut_runs((file, &runs[file]), (taken, *last), joined, &mut underway)?);
+        }
+        self.place_waiting(joined, &mut underway)?;
+        let files = files.into_iter().zip(runs).zip(keeps).zip(underway.placed);
+        let settled = files.map(|((((taken, _), runs), keep), parts)| settled(parts, taken, runs, keep));
+        Ok(settled.collect())
+    }
+
+    /// Cuts the runs of a file, and gives them their places as they become many; returns the run of which something stays, and
+    /// the begin of that.
+    fn cut_runs<'a>(
+        &self,
+        (file, runs): (usize, &'a [Run]),
+        (taken, last): (&Taken, Last),
+        joined: &mut Vec<u8>,
+        underway: &mut Underway<'a>,
+    ) -> Result<Option<(&'a Run, usize)>, Error> {
         let mut keep = None;
         let may_keep = last == Last::Kept && taken.is_in_order;
         for (number, run) in runs.iter().enumerate() {
-            let known = ahead.as_ref().filter(|ahead| ahead.from() == run.offset);
+            let known = taken.ahead.as_ref().filter(|ahead| ahead.from() == run.offset);
             let begin = known.map_or(0, |ahead| (ahead.end() - ahead.from()) as usize);
             let (mut at, len) = (begin, run.len());
             while at < len {
@@ -162,53 +244,41 @@ impl Inner {
                         next = len;
                     }
                 }
-                waiting.push((run.offset + at as u64, bytes, ends));
+                let offset = run.offset + at as u64;
+                underway.waiting.push(Unplaced {
+                    file,
+                    offset,
+                    bytes,
+                    ends,
+                });
                 at = next;
                 if joined.len() >= cut::WINDOW {
-                    self.place_waiting(&mut waiting, joined, &mut placed)?;
+                    self.place_waiting(joined, underway)?;
                 }
             }
         }
-        self.place_waiting(&mut waiting, joined, &mut placed)?;
-        let (mut pieces, mut places) = placed;
-        let is_begin = |ahead: &mut Ahead| !runs.iter().any(|run| run.offset == ahead.from());
-        ahead.take_if(is_begin);
-        if let Some(ahead) = ahead {
-            pieces.extend(ahead.pieces);
-            pieces.sort_by_key(|piece| piece.offset);
-            places.extend(ahead.places);
-        }
-        let mut settled = Settled {
-            pieces,
-            places,
-            kept: Kept::default(),
-        };
-        if let Some((run, begin)) = keep {
-            settled.keep(run, begin);
-        }
-        Ok(settled)
+        Ok(keep)
     }
 
     /// Gives what waits its places, and has room for more to be joined.
-    fn place_waiting(
-        &self,
-        waiting: &mut Vec<(u64, InOne<'_>, Vec<usize>)>,
-        joined: &mut Vec<u8>,
-        placed: &mut (Vec<Piece>, Vec<ChunkPlace>),
-    ) -> Result<(), Error> {
-        let cut = waiting
-            .iter()
-            .flat_map(|(offset, bytes, ends)| cut::parts(*offset, bytes.of(joined), ends));
-        let (pieces, places) = self.place_parts(&cut.collect::<Vec<_>>())?;
-        placed.0.extend(pieces);
-        placed.1.extend(places);
-        waiting.clear();
+    fn place_waiting(&self, joined: &mut Vec<u8>, underway: &mut Underway<'_>) -> Result<(), Error> {
+        let (mut of, mut parts) = (Vec::new(), Vec::new());
+        for one in &underway.waiting {
+            let cut = cut::parts(one.offset, one.bytes.of(joined), &one.ends);
+            of.extend(cut.iter().map(|_| one.file));
+            parts.extend(cut);
+        }
+        let placed = self.place_parts(&parts, underway.safety)?;
+        for (file, part) in of.into_iter().zip(placed) {
+            underway.placed[file].push(part);
+        }
+        underway.waiting.clear();
         joined.clear();
         Ok(())
     }
 
-    /// Gives parts of a file their places: as chunks, or within the extents themselves where they are few bytes.
-    pub(crate) fn place_parts(&self, parts: &[(u64, &[u8])]) -> Result<(Vec<Piece>, Vec<ChunkPlace>), Error> {
+    /// Gives parts of files their places: as chunks, or within the extents themselves where they are few bytes.
+    pub(crate) fn place_parts(&self, parts: &[(u64, &[u8])], safety: Safety) -> Result<Vec<Part>, Error> {
         let is_chunk = |bytes: &[u8]| bytes.len() > limits::INLINE_LEN_MAX;
         let chunks = parts.iter().filter(|(_, bytes)| is_chunk(bytes));
         let chunks: Vec<_> = chunks
@@ -222,29 +292,57 @@ impl Inner {
         } else {
             self.asked()?.place(self.opened.session, &chunks)?
         };
-        if let Some(retained) = &self.retained {
+        if let Some(retained) = self.retained.as_ref().filter(|_| safety == Safety::Kept) {
             let placed = places.iter().zip(&chunks);
             placed.for_each(|(place, chunk)| retained.keep(place.at, chunk.bytes));
         }
-        let mut placed = places.iter();
-        let pieces = parts.iter().map(|(offset, bytes)| {
-            let extent = if is_chunk(bytes) {
-                let place = placed.next().expect("every chunk gets a place");
-                Extent::Chunk {
+        let mut placed = places.into_iter();
+        let parts = parts.iter().map(|(offset, bytes)| {
+            let place = is_chunk(bytes).then(|| placed.next().expect("every chunk gets a place"));
+            let extent = match &place {
+                Some(place) => Extent::Chunk {
                     at: place.at,
                     start: 0,
                     len: bytes.len() as u32,
-                }
-            } else {
-                Extent::Inline((*bytes).into())
+                },
+                None => Extent::Inline((*bytes).into()),
             };
-            Piece {
-                offset: *offset,
-                extent,
+            Part {
+                piece: Piece {
+                    offset: *offset,
+                    extent,
+                },
+                place,
             }
         });
-        Ok((pieces.collect(), places))
+        Ok(parts.collect())
     }
+}
+
+/// Puts together what became of a file: parts that have their places now, what had its place before, and what stays staged.
+fn settled(parts: Vec<Part>, taken: Taken, runs: &[Run], keep: Option<(&Run, usize)>) -> Settled {
+    let (mut pieces, mut places) = unzipped(parts);
+    let is_whole = |ahead: &Ahead| runs.iter().any(|run| run.offset == ahead.from());
+    if let Some(ahead) = taken.ahead.filter(is_whole) {
+        pieces.extend(ahead.pieces);
+        pieces.sort_by_key(|piece| piece.offset);
+        places.extend(ahead.places);
+    }
+    let mut settled = Settled {
+        pieces,
+        places,
+        kept: Kept::default(),
+    };
+    if let Some((run, begin)) = keep {
+        settled.keep(run, begin);
+    }
+    settled
+}
+
+/// Returns the pieces of parts, and the places of those that are chunks.
+pub(crate) fn unzipped(parts: Vec<Part>) -> (Vec<Piece>, Vec<ChunkPlace>) {
+    let (pieces, places): (Vec<_>, Vec<_>) = parts.into_iter().map(|part| (part.piece, part.place)).unzip();
+    (pieces, places.into_iter().flatten().collect())
 }
 
 /// Takes what lies at or behind `from` out of pieces, which are in rising order.

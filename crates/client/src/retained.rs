@@ -1,5 +1,5 @@
-//! The bytes of chunks that have their place and may be lost with their owner: those that fill packs in memory have nothing
-//! durable to show before a batch is.
+//! The bytes of chunks that have their place and may be lost with their owner: where packs are filled in memory, few chunks have
+//! nothing durable to show before a batch is. What is more is made durable before it is named ([`Safety`](crate::place::Safety)).
 //!
 //! Invariant: bytes are kept until the batch that names them is durable. What no batch will name any more, because its file was
 //! deleted meanwhile, goes after a while.
@@ -9,13 +9,9 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use tenure_model::{Address, ChunkPlace};
 
-/// Bytes from which no more are placed before some are durable.
-const FULL: u64 = 32 << 20;
 /// Times that everything is shipped before what is kept still counts as named by nobody. A sync takes some milliseconds, and what
 /// is placed ahead waits for no longer than the lag.
 const ROUNDS_MAX: u64 = 1000;
-/// Bytes that are sent along with one batch at most: it must stay one message.
-const CARRIED_MAX: usize = 48 << 20;
 
 /// The bytes that are kept.
 #[derive(Default)]
@@ -53,7 +49,7 @@ impl Retained {
         })
     }
 
-    /// Returns the places with the bytes that are kept of them; none when they are too many for one message.
+    /// Returns the places with the bytes that are kept of them; none when none are.
     pub(crate) fn carried(&self, places: &[ChunkPlace]) -> Option<Vec<ChunkPlace>> {
         let kept = self.0.lock();
         let mut sum = 0;
@@ -66,12 +62,12 @@ impl Retained {
             }
         });
         let carried: Vec<_> = carried.collect();
-        (sum > 0 && sum <= CARRIED_MAX).then_some(carried)
+        (sum > 0).then_some(carried)
     }
 
-    /// Tells whether so much is kept that some must become durable first.
-    pub(crate) fn is_full(&self) -> bool {
-        self.0.lock().sum >= FULL
+    /// Returns how many bytes are kept.
+    pub(crate) fn len(&self) -> u64 {
+        self.0.lock().sum
     }
 
     /// Forgets what a durable batch names.
@@ -127,16 +123,13 @@ mod tests {
         assert_eq!(carried[1].inline, None);
         retained.forget(std::slice::from_ref(&one));
         assert_eq!(retained.carried(&[one]), None);
-        assert_eq!(retained.0.lock().sum, 400);
+        assert_eq!(retained.len(), 400);
         (1..ROUNDS_MAX).for_each(|_| retained.end_round());
         assert!(
             retained.carried(std::slice::from_ref(&other)).is_some(),
             "it may be placed ahead"
         );
         retained.end_round();
-        assert_eq!((retained.carried(&[other]), retained.0.lock().sum), (None, 0));
-        assert!(!retained.is_full());
-        (0..33).for_each(|number| retained.keep(place(number, 1 << 20).at, &vec![number; 1 << 20]));
-        assert!(retained.is_full());
+        assert_eq!((retained.carried(&[other]), retained.len()), (None, 0));
     }
 }

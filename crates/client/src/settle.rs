@@ -4,6 +4,7 @@
 
 use crate::branch::{Inner, LOADS_MAX, State, Threads, too_many_loads};
 use crate::place::{Last, Settled};
+use crate::ship::LITTLE;
 use crate::stage::{Kept, Staged, Taken};
 use crate::wait;
 use std::time::Duration;
@@ -13,46 +14,129 @@ use tenure_wire::Error;
 
 /// The longest that a writer waits for room on the stage, or anybody for a file that is being settled.
 const WAIT_MAX: Duration = Duration::from_secs(60);
+/// Bytes that are settled together at most: as many as two packs have, which are put at once.
+const TOGETHER_MAX: u64 = 32 << 20;
 /// How long the settler rests after the bucket has failed.
 const REST: Duration = Duration::from_millis(200);
+
+/// A file of which something is being settled: what, and what becomes of its last bytes.
+type Taking = (Ino, Taken, Last);
+
+/// What was taken of some files to be settled.
+#[derive(Default)]
+struct Begun {
+    taken: Vec<Taking>,
+    /// Those that another thread settles.
+    others: Vec<(Ino, Last)>,
+}
 
 impl Inner {
     /// Settles all that is staged of a file; what comes meanwhile may stay.
     pub(crate) fn settle(&self, ino: Ino) -> Result<(), Error> {
-        self.settle_but(ino, Last::Settled)
-    }
-
-    fn settle_but(&self, ino: Ino, last: Last) -> Result<(), Error> {
-        let Some(taken) = self.begin_settling(ino)? else {
-            return Ok(());
-        };
-        let settled = self
-            .place(taken, last)
-            .and_then(|settled| self.log_write(ino, &settled));
-        if settled.is_err() {
-            self.state.write().stage.unsettle(ino);
-        }
-        let _guard = self.settling.lock();
-        self.settled.notify_all();
-        settled
+        self.settle_files(&[(ino, Last::Settled)])
     }
 
     /// Settles everything that is staged now.
     pub(crate) fn settle_all(&self) -> Result<(), Error> {
         let files = self.state.read().stage.files();
-        files.into_iter().try_for_each(|ino| self.settle(ino))
+        let files: Vec<_> = files.into_iter().map(|ino| (ino, Last::Settled)).collect();
+        self.settle_files(&files)
     }
 
     /// Settles what is staged, but for the last bytes of long files that are being written.
     fn settle_most(&self) -> Result<(), Error> {
-        let files = self.state.read().stage.files();
         let now = self.clock.elapsed();
-        files.into_iter().try_for_each(|ino| {
-            let since = self.state.read().stage.file(ino).map(Staged::since);
-            // What is kept is as old as the rest was, and must not be too old to be shipped in time.
-            let is_young = since.is_some_and(|since| now.saturating_sub(since) < self.options.lag_max / 2);
-            self.settle_but(ino, if is_young { Last::Kept } else { Last::Settled })
-        })
+        let files = {
+            let state = self.state.read();
+            let last = |ino: Ino| {
+                let since = state.stage.file(ino).map(Staged::since);
+                // What is kept is as old as the rest was, and must not be too old to be shipped in time.
+                let is_young =
+                    since.is_some_and(|since| now.saturating_sub(since) < self.options.lag_max / 2);
+                if is_young { Last::Kept } else { Last::Settled }
+            };
+            let files = state.stage.files().into_iter();
+            files.map(|ino| (ino, last(ino))).collect::<Vec<_>>()
+        };
+        self.settle_files(&files)
+    }
+
+    /// Settles some files, several at once where the way to the owner is long.
+    fn settle_files(&self, mut files: &[(Ino, Last)]) -> Result<(), Error> {
+        while !files.is_empty() {
+            let (together, behind) = files.split_at(self.count_together(files));
+            let begun = self.begin_settling(together)?;
+            self.settle_taken(begun.taken)?;
+            // Only now, when nobody waits for what was taken here.
+            for file in begun.others {
+                let begun = self.when_not_settling(file.0, |inner| inner.take(&[file]))?;
+                self.settle_taken(begun.taken)?;
+            }
+            files = behind;
+        }
+        Ok(())
+    }
+
+    /// Returns how many of the first files are settled together.
+    fn count_together(&self, files: &[(Ino, Last)]) -> usize {
+        if !self.is_far() {
+            return 1;
+        }
+        let state = self.state.read();
+        let mut bytes = 0;
+        let fits = |file: &&(Ino, Last)| {
+            bytes += state.stage.file(file.0).map_or(0, Staged::len);
+            bytes <= TOGETHER_MAX
+        };
+        files.iter().take_while(fits).count().max(1)
+    }
+
+    /// Takes what is staged of files that no other thread settles.
+    fn begin_settling(&self, files: &[(Ino, Last)]) -> Result<Begun, Error> {
+        let is_staged = |file: &(Ino, Last)| self.state.read().stage.file(file.0).is_some();
+        if !files.iter().any(is_staged) {
+            return Ok(Begun::default());
+        }
+        // Whether the owner may be asked is known before anything is taken.
+        self.asked()?;
+        let _guard = self.settling.lock();
+        Ok(self.take(files))
+    }
+
+    /// As `begin_settling`, while no thread can begin to settle anything.
+    fn take(&self, files: &[(Ino, Last)]) -> Begun {
+        let (mut state, mut begun) = (self.state.write(), Begun::default());
+        for (ino, last) in files.iter().copied() {
+            match state.stage.file(ino) {
+                Some(file) if file.is_settling() => begun.others.push((ino, last)),
+                Some(_) => begun
+                    .taken
+                    .extend(state.stage.settle(ino).map(|bytes| (ino, bytes, last))),
+                None => {}
+            }
+        }
+        begun
+    }
+
+    /// Gives what was taken its places, and logs it; what that fails for stays staged.
+    fn settle_taken(&self, taken: Vec<Taking>) -> Result<(), Error> {
+        let files: Vec<_> = taken.iter().map(|(ino, ..)| *ino).collect();
+        if files.is_empty() {
+            return Ok(());
+        }
+        let placed = self.place(taken.into_iter().map(|(_, bytes, last)| (bytes, last)).collect());
+        let mut outcome = placed.as_ref().map(drop).map_err(Error::clone);
+        for (number, ino) in files.into_iter().enumerate() {
+            if let (Ok(settled), Ok(())) = (&placed, &outcome) {
+                outcome = self.log_write(ino, &settled[number]);
+            }
+            if outcome.is_err() {
+                self.state.write().stage.unsettle(ino);
+            }
+        }
+        let _guard = self.settling.lock();
+        self.settled.notify_all();
+        outcome
     }
 
     /// As `change`, of a file whose staged bytes are forgotten in the same step.
@@ -82,15 +166,6 @@ impl Inner {
             }
         }
         Err(too_many_loads())
-    }
-
-    fn begin_settling(&self, ino: Ino) -> Result<Option<Taken>, Error> {
-        if self.state.read().stage.file(ino).is_none() {
-            return Ok(None);
-        }
-        // Whether the owner may be asked is known before anything is taken.
-        self.asked()?;
-        self.when_not_settling(ino, |inner| inner.state.write().stage.settle(ino))
     }
 
     /// Runs `then` while no thread settles the file, and none can begin to.
@@ -126,6 +201,8 @@ impl Inner {
             |state| Ok(op(state.stage.file(ino).and_then(|file| file.time))),
             |state, outcome| {
                 state.log.chunks.extend_from_slice(&settled.places);
+                let since = state.stage.file(ino).map(Staged::since);
+                since.into_iter().for_each(|since| state.log.has_waited(since));
                 state.log.contents += settled.pieces.iter().map(|piece| piece.extent.len()).sum::<u64>();
                 state.stage.settled(ino, &settled.kept, self.clock.elapsed());
                 let (_, attr) = outcome.inode.expect("a write answers with its inode");
@@ -151,16 +228,25 @@ impl Inner {
         }
     }
 
-    /// Waits until the stage has room for a write; the owner's trouble ends the wait.
-    pub(crate) fn wait_for_stage(&self) -> Result<(), Error> {
-        if self.state.read().stage.bytes() < self.options.stage_max {
+    /// Tells whether the stage has room for a write to a file. It has some more for files of which little is staged: they do not
+    /// wait for another's bulk.
+    fn has_room(&self, ino: Ino) -> bool {
+        let (state, max) = (self.state.read(), self.options.stage_max);
+        let is_little = || state.stage.file(ino).map_or(0, Staged::len) < LITTLE;
+        let bytes = state.stage.bytes();
+        bytes < max || bytes < max + max / 4 && is_little()
+    }
+
+    /// Waits until the stage has room for a write to a file; the owner's trouble ends the wait.
+    pub(crate) fn wait_for_stage(&self, ino: Ino) -> Result<(), Error> {
+        if self.has_room(ino) {
             return Ok(());
         }
         if self.options.threads == Threads::None {
             return self.settle_until_room();
         }
         let mut guard = self.settling.lock();
-        while self.state.read().stage.bytes() >= self.options.stage_max {
+        while !self.has_room(ino) {
             wait::before_waiting()?;
             if let Some(trouble) = self.waiting.trouble() {
                 return Err(trouble);
@@ -176,22 +262,26 @@ impl Inner {
     /// Makes room on the stage, where no thread does it.
     fn settle_until_room(&self) -> Result<(), Error> {
         while self.state.read().stage.bytes() >= self.options.stage_max {
-            self.ship_retained()?;
             self.settle_most()?;
         }
         Ok(())
     }
 
-    /// The settler's loop: keeps the stage below its limit, so that bulk is on its way before anybody syncs, and merges
-    /// what is due in between.
+    /// The settler's loop: keeps the stage below its limit, so that bulk is on its way before anybody syncs, and sees to what has
+    /// waited for the lag where it is much; merges what is due in between.
     pub(crate) fn run_settler(&self) {
         while self.waiting.until_settle() {
             loop {
                 self.drop_ended();
-                if !self.is_stage_due() {
+                let settled = if self.is_lag_over(self.tick()) && self.is_much_staged() {
+                    self.settle_all()
+                        .and_then(|()| self.ship(&mut self.shipping.lock()))
+                } else if self.is_stage_due() {
+                    self.settle_most()
+                } else {
                     break;
-                }
-                match self.ship_retained().and_then(|()| self.settle_most()) {
+                };
+                match settled {
                     Ok(()) => self.waiting.set_trouble(None),
                     Err(error) => {
                         if !self.note_trouble(error) || !self.waiting.rest(REST) {
@@ -215,6 +305,11 @@ impl Inner {
         let _guard = self.settling.lock();
         self.settled.notify_all();
         self.state.read().broken.is_none()
+    }
+
+    /// Tells whether so much is staged that nobody who syncs something else should wait for it.
+    pub(crate) fn is_much_staged(&self) -> bool {
+        self.state.read().stage.bytes() > LITTLE
     }
 
     /// Tells whether so much is staged that it should be settled.

@@ -28,7 +28,7 @@ pub(crate) const LOG_SHIP: usize = tenure_model::limits::BATCH_LEN_MAX / 4;
 const LOG_MAX: usize = tenure_model::limits::BATCH_LEN_MAX / 2;
 const CUTS_MAX: usize = 32;
 /// Staged bytes that go along with any sync: they ride in the journal, and cost its one wait for the disk nothing.
-const LITTLE: u64 = 32 << 10;
+pub(crate) const LITTLE: u64 = 32 << 10;
 /// The longest that a sync may take on the thread that asks: where it takes longer, because the disk is slow or the thread
 /// gets no processor, the way to the shipper and back is nothing.
 const QUICK_MAX: Duration = Duration::from_millis(2);
@@ -219,7 +219,7 @@ impl Branch {
 impl Inner {
     /// The shipper's loop.
     pub(crate) fn run_shipper(&self) {
-        let tick = self.options.lag_max / TICKS_PER_LAG;
+        let tick = self.tick();
         loop {
             match self.waiting.turn(tick) {
                 Turn::Ship(waiters) => {
@@ -229,7 +229,11 @@ impl Inner {
                 Turn::Look if self.is_lost() => self.save(),
                 Turn::Look => {
                     if self.is_lag_over(tick) {
-                        self.serve(Vec::new());
+                        if self.is_much_staged() {
+                            self.waiting.settle();
+                        } else {
+                            self.serve(Vec::new());
+                        }
                     }
                     let has_ended = !self.ended.is_empty();
                     if has_ended && self.ended.rests() {
@@ -245,6 +249,11 @@ impl Inner {
                 Turn::End => return,
             }
         }
+    }
+
+    /// Returns how often it is looked whether something has waited.
+    pub(crate) fn tick(&self) -> Duration {
+        self.options.lag_max / TICKS_PER_LAG
     }
 
     /// Ships what the waiters want, and tells them.
@@ -291,18 +300,24 @@ impl Inner {
         }
     }
 
-    /// Settles what the waiters want durable; without any, when something has waited for the lag, or when it is little,
-    /// everything: the less a crash takes from files whose names it leaves, the better.
+    /// Settles what the waiters want durable, and everything where it is little: the less a crash takes from files whose names it
+    /// leaves, the better. What has waited for the lag is the settler's, where there is one: nobody who syncs a file waits for what
+    /// was written to others.
     fn settle_for(&self, waiters: &[Waiter]) -> Result<(), Error> {
         let has_asked_all = waiters.iter().any(|waiter| matches!(waiter.scope, Scope::All));
         if has_asked_all {
             // What is forked or named next holds nothing that was removed before.
             self.drop_ended();
         }
-        let all = waiters.is_empty() || has_asked_all;
-        let staged = self.state.read().stage.bytes();
-        if all || self.is_lag_over(Duration::ZERO) || staged <= LITTLE {
+        let (is_due, is_alone) = (
+            self.is_lag_over(Duration::ZERO),
+            self.options.threads == Threads::None,
+        );
+        if has_asked_all || !self.is_much_staged() || is_alone && (is_due || waiters.is_empty()) {
             return self.settle_all();
+        }
+        if is_due {
+            self.waiting.settle();
         }
         waiters.iter().try_for_each(|waiter| match waiter.scope {
             Scope::File(ino) => self.settle(ino),
@@ -318,15 +333,7 @@ impl Inner {
         }
     }
 
-    /// Ships what may be lost with its owner, when so much of it is kept that no more should be placed.
-    pub(crate) fn ship_retained(&self) -> Result<(), Error> {
-        if self.retained.as_ref().is_some_and(Retained::is_full) {
-            self.ship(&mut self.shipping.lock())?;
-        }
-        Ok(())
-    }
-
-    fn ship(&self, shipping: &mut Shipping) -> Result<(), Error> {
+    pub(crate) fn ship(&self, shipping: &mut Shipping) -> Result<(), Error> {
         // What is missing from the log is durable or lost.
         self.check_broken()?;
         let shipped = self.ship_cuts(shipping);

@@ -22,6 +22,11 @@ pub const INLINE_LEN_MAX: usize = 128;
 pub const CHUNK_LEN_MAX: usize = 1 << 20;
 /// Bytes of records in one batch; a larger log is shipped as several batches.
 pub const BATCH_LEN_MAX: usize = 16 << 20;
+/// Bytes of chunks that come at once up to which they are little, as what somebody syncs is: on their way they wait for no bulk.
+pub const LITTLE_LEN_MAX: usize = 64 << 10;
+/// Bytes of chunks that ride in the journal with the batch that names them where a pack becomes durable only as a whole: waiting for
+/// it takes as long as the record itself.
+pub const RIDING_LEN_MAX: u64 = 256 << 10;
 /// Bytes in one message between client and server: a batch with its inline contents, and some.
 pub const MESSAGE_LEN_MAX: usize = 64 << 20;
 /// Bytes of a pack that a client asks for at once: the neighbours of what it needs, and a chunk.

@@ -230,7 +230,7 @@ impl Drop for Drive {
 
 impl Owner<Branch> for Drive {
     fn open(&self, who: &Who) -> Result<Opened, Error> {
-        self.inner.change(|| self.inner.open_session(who))
+        self.inner.answer(|| self.inner.open_session(who))
     }
 
     fn renew(&self, session: SessionId) -> Result<(), Error> {
@@ -267,6 +267,10 @@ impl Owner<Branch> for Drive {
 
     fn place(&self, session: SessionId, chunks: &[Chunk<'_>]) -> Result<Vec<Placed>, Error> {
         self.inner.change(|| self.inner.place(session, chunks))
+    }
+
+    fn secure(&self, session: SessionId, places: &[Placed]) -> Result<(), Error> {
+        self.inner.change(|| self.inner.secure(session, places))
     }
 
     fn ship(&self, batch: Batch, after: Option<Branch>, done: Done<Shipped>) {

@@ -61,6 +61,19 @@ impl Inner {
         Ok(at)
     }
 
+    /// Writes the pages of every branch that nobody holds.
+    pub(crate) fn store_unheld(&self) -> Result<(), Error> {
+        let unheld = self.with(|live| {
+            let open = live.state.open().iter();
+            let state = &live.state;
+            let unheld = open.filter(|(id, _)| state.grant(**id).is_none() && state.sharing(**id).is_none());
+            Ok(unheld.map(|(_, open)| open.branch.clone()).collect::<Vec<_>>())
+        })?;
+        unheld
+            .iter()
+            .try_for_each(|branch| self.store_pages(branch.tree()).map(drop))
+    }
+
     fn snapshot(&self) -> Result<Snapshot, Error> {
         self.with(|live| {
             let journal = live.journal()?.clone();

@@ -6,7 +6,7 @@
 //! one that never can be stops the drive.
 
 use crate::decide;
-use crate::drive::Inner;
+use crate::drive::{Inner, Threads};
 use crate::session::Heard;
 use crate::shared::Shares;
 use crate::state::{After, State};
@@ -166,6 +166,29 @@ impl Inner {
         &self,
         make: impl Fn(&mut Live) -> Result<(Record, R), Error>,
     ) -> Result<R, Error> {
+        let (journal, seq, answer) = self.put_in_order(make)?;
+        self.commit_through(&journal, seq)?;
+        Ok(answer)
+    }
+
+    /// As [`Inner::accept`], and where a record takes a put to be durable, returns when that has begun.
+    pub(crate) fn accept_soon<R>(
+        &self,
+        make: impl Fn(&mut Live) -> Result<(Record, R), Error>,
+    ) -> Result<R, Error> {
+        let (journal, seq, answer) = self.put_in_order(make)?;
+        if self.filling.is_held() && self.options.threads == Threads::Started {
+            journal.commit_soon();
+        } else {
+            self.commit_through(&journal, seq)?;
+        }
+        Ok(answer)
+    }
+
+    fn put_in_order<R>(
+        &self,
+        make: impl Fn(&mut Live) -> Result<(Record, R), Error>,
+    ) -> Result<(Arc<Journal>, Seq, R), Error> {
         for _ in 0..DECISIONS_MAX {
             let (record, before) = self.with(|live| {
                 let (record, _) = make(live)?;
@@ -183,8 +206,8 @@ impl Inner {
                 }
                 None => After::Same,
             };
-            if let Some(answer) = self.accept_decided(&make, before.map(|open| open.version), after)? {
-                return Ok(answer);
+            if let Some(ordered) = self.accept_decided(&make, before.map(|open| open.version), after)? {
+                return Ok(ordered);
             }
         }
         Err(Failure::DidNotHappen("the branch changes all the time; try again".into()).into())
@@ -196,8 +219,8 @@ impl Inner {
         make: &impl Fn(&mut Live) -> Result<(Record, R), Error>,
         version: Option<u64>,
         after: After,
-    ) -> Result<Option<R>, Error> {
-        let accepted = self.with(|live| {
+    ) -> Result<Option<(Arc<Journal>, Seq, R)>, Error> {
+        self.with(|live| {
             let (record, answer) = make(live)?;
             live.state.permits(&record)?;
             let touched = live.state.touched(&record);
@@ -210,12 +233,7 @@ impl Inner {
                 .map_err(|(error, _)| error)?;
             live.state.apply(&record, after);
             Ok(Some((live.journal()?.clone(), seq, answer)))
-        })?;
-        let Some((journal, seq, answer)) = accepted else {
-            return Ok(None);
-        };
-        self.commit_through(&journal, seq)?;
-        Ok(Some(answer))
+        })
     }
 }
 

@@ -13,16 +13,35 @@ use std::collections::{HashMap, VecDeque};
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tenure_model::{Address, ChunkPlace, Digest, Epoch, Failure, PackNumber};
+use tenure_model::{Address, ChunkPlace, Digest, Epoch, Failure, PackNumber, limits};
 use tenure_store::pack::{EntryKind, PackWriter, Packs};
 
 /// Packs that one epoch can fill: the number has the epoch above these bits.
 pub(crate) const NUMBER_BITS: u32 = 24;
 /// Chunks that are known to have been placed lately: some MiB of memory, some GiB of usual contents.
 const RECENT_MAX: usize = 1 << 16;
-/// Packs of one kind that wait in memory to be put. With the one that is filled, and as many of the other kind, there are no
-/// more than may be held.
+/// Packs of one kind that wait in memory to be put before bulk waits for one of them. With one more for what is little, and as
+/// many of the other kind, there are no more than may be held.
 const HELD_FULL_MAX: usize = 3;
+
+/// How much is to be placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Load {
+    /// What somebody syncs: it waits for no bulk to be put.
+    Little,
+    Bulk,
+}
+
+impl Load {
+    /// Returns what so many bytes that come at once are.
+    pub(crate) fn of(len: usize) -> Self {
+        if len <= limits::LITTLE_LEN_MAX {
+            Load::Little
+        } else {
+            Load::Bulk
+        }
+    }
+}
 
 /// The packs that are being filled by this owner.
 pub(crate) struct Filling {
@@ -94,7 +113,12 @@ impl Filling {
     }
 
     /// Gives a chunk its place; tells whether a pack has become full.
-    pub(crate) fn place(&self, digest: Digest, bytes: &[u8]) -> Result<(ChunkPlace, bool), Failure> {
+    pub(crate) fn place(
+        &self,
+        digest: Digest,
+        bytes: &[u8],
+        load: Load,
+    ) -> Result<(ChunkPlace, bool), Failure> {
         if let Some(place) = self.recent.lock().places.get(&digest) {
             return Ok((place.clone(), false));
         }
@@ -102,7 +126,7 @@ impl Filling {
             self.recent.lock().add(place.clone());
             return Ok((place, false));
         }
-        let (place, filled) = self.append(&self.chunks, EntryKind::Chunk, digest, bytes)?;
+        let (place, filled) = self.append((&self.chunks, load), EntryKind::Chunk, digest, bytes)?;
         self.recent.lock().add(place.clone());
         Ok((place, filled))
     }
@@ -120,7 +144,12 @@ impl Filling {
 
     /// Gives a page its place.
     pub(crate) fn put_page(&self, bytes: &[u8]) -> Result<Address, Failure> {
-        let (place, _) = self.append(&self.pages, EntryKind::Page, Digest::of(bytes), bytes)?;
+        let (place, _) = self.append(
+            (&self.pages, Load::Bulk),
+            EntryKind::Page,
+            Digest::of(bytes),
+            bytes,
+        )?;
         Ok(place.at)
     }
 
@@ -196,14 +225,14 @@ impl Filling {
 
     fn append(
         &self,
-        fill: &Mutex<Fill>,
+        (fill, load): (&Mutex<Fill>, Load),
         kind: EntryKind,
         digest: Digest,
         bytes: &[u8],
     ) -> Result<(ChunkPlace, bool), Failure> {
         let mut filled = false;
         loop {
-            let writer = self.open_writer(fill)?;
+            let writer = self.open_writer(fill, load)?;
             let appended = writer
                 .append(kind, digest, bytes)
                 .inspect_err(|_| self.stop_if_broken(&writer));
@@ -216,16 +245,18 @@ impl Filling {
     }
 
     /// Returns the pack that takes more. Where too many wait in memory, one of them is put first.
-    fn open_writer(&self, fill: &Mutex<Fill>) -> Result<Arc<PackWriter>, Failure> {
+    fn open_writer(&self, fill: &Mutex<Fill>, load: Load) -> Result<Arc<PackWriter>, Failure> {
+        let full_max = match load {
+            Load::Bulk => HELD_FULL_MAX,
+            Load::Little => HELD_FULL_MAX + 1,
+        };
         loop {
             let first = {
                 let mut fill = fill.lock();
-                if let Some(open) = &fill.open {
-                    return Ok(open.clone());
-                }
-                match fill.full.first() {
-                    Some(first) if self.is_held() && fill.full.len() >= HELD_FULL_MAX => first.clone(),
-                    Some(_) | None => {
+                match (fill.full.first(), &fill.open) {
+                    (Some(first), _) if self.is_held() && fill.full.len() >= full_max => first.clone(),
+                    (_, Some(open)) => return Ok(open.clone()),
+                    (_, None) => {
                         let writer = self.packs.start(self.next_number()?)?;
                         fill.open = Some(writer.clone());
                         return Ok(writer);

@@ -1,7 +1,7 @@
 //! Sessions: who is at this owner, when it has heard of them last, and their end.
 //!
 //! A session that says nothing loses what it holds when somebody else asks for that (`crate::lend`), and not before.
-//! Invariant: a session is durable before its number is given out, and numbers carry the epoch, so none is used twice.
+//! Invariant: a session is durable before anything that it does, and numbers carry the epoch, so none is used twice.
 
 use crate::drive::Inner;
 use crate::order::Live;
@@ -73,7 +73,8 @@ impl Inner {
             }
             Ok(SessionId(self.epoch.0 << NUMBER_BITS | live.sessions))
         })?;
-        self.accept(|_| {
+        // What it asks for next need not wait for two puts, one after the other: that is durable only behind this.
+        self.accept_soon(|_| {
             let record = Record::SessionOpened {
                 session,
                 who: words(who),
@@ -183,7 +184,9 @@ impl Inner {
             return self.leave(session, branch);
         }
         self.renew_session(session)?;
-        self.take_back(session, branch)
+        self.take_back(session, branch)?;
+        self.work_on_returned();
+        Ok(())
     }
 
     fn take_back(&self, session: SessionId, branch: BranchId) -> Result<(), Error> {

@@ -5,7 +5,7 @@
 
 use crate::drive::Inner;
 use crate::order::Room;
-use crate::place::NUMBER_BITS;
+use crate::place::{Load, NUMBER_BITS};
 use crate::session::epoch_of;
 use crate::state::{After, Session, State, batch_digest};
 use parking_lot::Mutex;
@@ -22,9 +22,6 @@ use tenure_wire::{Chunk, Done, Error, Placed, Salvaged, Shipped};
 /// Bytes of chunks that ride in the journal when a batch comes before they are durable: above it, waiting for the pack
 /// costs less than writing them twice.
 const INLINE_CHUNKS_MAX: u64 = 64 << 10;
-
-/// The same where a pack becomes durable only as a whole: then waiting for it takes as long as the record itself.
-const INLINE_HELD_CHUNKS_MAX: u64 = 256 << 10;
 
 /// Bytes of a batch's record up to which it may take the last of the journal's room, when it brings no contents.
 const SMALL_LEN_MAX: usize = 64 << 10;
@@ -64,6 +61,7 @@ impl Inner {
         {
             self.work_on_known();
         }
+        let load = Load::of(chunks.iter().map(|chunk| chunk.bytes.len()).sum());
         let mut any_filled = false;
         let mut places = Vec::with_capacity(chunks.len());
         for chunk in chunks {
@@ -73,7 +71,7 @@ impl Inner {
             if !hosted && Digest::of(chunk.bytes) != chunk.digest {
                 return Err(Refusal::Because("a chunk's digest is not that of its bytes".into()).into());
             }
-            let placed = self.filling.place(chunk.digest, chunk.bytes);
+            let placed = self.filling.place(chunk.digest, chunk.bytes, load);
             let (place, filled) = placed.map_err(|failure| self.health.before_anything(failure.into()))?;
             any_filled |= filled;
             places.push(place);
@@ -87,6 +85,18 @@ impl Inner {
             self.work_on_full_packs();
         }
         Ok(places)
+    }
+
+    /// Makes chunks durable that have their places. Those that were lost with an earlier owner are refused: they have none any more.
+    pub(crate) fn secure(&self, session: SessionId, places: &[ChunkPlace]) -> Result<(), Error> {
+        self.with(|live| live.present(session).map(drop))?;
+        for place in places.iter().filter(|place| self.is_of_earlier(place.at.pack)) {
+            self.packs
+                .find(place.at)?
+                .ok_or(Refusal::NoChunk { at: place.at })?;
+        }
+        let flushed = self.filling.flush(places.iter());
+        flushed.map_err(|failure| self.health.before_anything(failure.into()))
     }
 
     pub(crate) fn ship(&self, batch: Batch, after: Option<Branch>, done: Done<Shipped>) {
@@ -217,7 +227,7 @@ impl Inner {
         let mut undurable = self.filling.undurable(chunks);
         let len: u64 = undurable.iter().map(|chunk| u64::from(chunk.len)).sum();
         let inline_max = if self.filling.is_held() {
-            INLINE_HELD_CHUNKS_MAX
+            limits::RIDING_LEN_MAX
         } else {
             INLINE_CHUNKS_MAX
         };

@@ -1,5 +1,5 @@
-//! The worker: one thread that learns what was stored before, seals full packs, folds a long journal and evicts pages,
-//! when it is told to.
+//! The worker: one thread that learns what was stored before, seals full packs, stores what was given back, folds a long journal and
+//! evicts pages, when it is told to.
 //!
 //! Invariant: it sleeps without a timer, so an idle drive wakes nothing and asks the bucket for nothing.
 
@@ -19,6 +19,7 @@ const SEGMENTS_MAX: u64 = 1000;
 struct Todo {
     learn: bool,
     seal: bool,
+    store: bool,
     fold: bool,
     evict: bool,
     stop: bool,
@@ -111,6 +112,10 @@ impl Inner {
                 self.filling.seal_full().map_err(Error::from),
             );
         }
+        if todo.store {
+            // What fails is done again when it is lent.
+            drop(self.store_unheld());
+        }
         if todo.fold {
             let folded = self.health.guard(self.epoch, || self.fold());
             self.plan_next_fold(folded.is_ok());
@@ -154,6 +159,15 @@ impl Inner {
         });
     }
 
+    /// Has the pages stored of what was given back: whoever is lent it next, on another machine, waits for its grant alone. Where
+    /// that is no put, it is done then.
+    pub(crate) fn work_on_returned(&self) {
+        self.work_on(Todo {
+            store: self.filling.is_held(),
+            ..Todo::default()
+        });
+    }
+
     /// Has a long journal folded, and pages evicted when they are too many.
     pub(crate) fn work_after_batch(&self) {
         let segments = self.work.unfolded(self.proof.segments());
@@ -186,6 +200,7 @@ impl Inner {
             Threads::Started => self.work.ask(|asked| {
                 asked.learn |= todo.learn;
                 asked.seal |= todo.seal;
+                asked.store |= todo.store;
                 asked.fold |= todo.fold;
                 asked.evict |= todo.evict;
             }),

@@ -138,6 +138,14 @@ impl Cache {
         )))
     }
 
+    /// Keeps a whole body in memory for a moment.
+    pub(crate) fn keep(&self, body: &Body<'_>, bytes: &[u8]) {
+        let mut run = Run::lacking(body, 0..body.index.checksums().len());
+        run.bytes_mut().copy_from_slice(bytes);
+        run.verify(body);
+        self.memory.keep(body.name, Arc::new(run));
+    }
+
     /// Returns the bytes of a pack's index that are kept, which nobody has verified.
     pub(crate) fn index(&self, name: PackName) -> Option<Vec<u8>> {
         self.folder.as_ref()?.index(name)

@@ -1,6 +1,6 @@
 //! A bucket that a service keeps: S3, or what speaks like it, Google's, or Azure's.
 //!
-//! Calls block; what they wait for is done by two threads of its own. Every call is tried a bounded number of times,
+//! Calls block; what they wait for is done by threads of its own. Every call is tried a bounded number of times,
 //! and every try has a bounded time. Invariants: a put that may have happened is never said to have failed; `Exists`
 //! is said only when the service says that an object is there; bytes that are returned are all that were announced.
 
@@ -24,8 +24,9 @@ use std::sync::mpsc::sync_channel;
 use tenure_model::{Failure, Refusal};
 use tokio::runtime::Runtime;
 
-/// Threads that send and receive, for all calls: their work is hashing and TLS.
-const THREADS: usize = 2;
+/// Threads that send and receive, for all calls: their work is hashing and TLS. One more than packs are put at once, so that a segment of
+/// the journal does not wait for a pack to be hashed.
+const THREADS: usize = 4;
 /// Threads that look names up.
 const LOOKUP_THREADS_MAX: usize = 4;
 /// Pages of a listing, of a thousand keys each: more than a drive has, and an end for a service that repeats itself.

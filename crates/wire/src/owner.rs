@@ -269,7 +269,7 @@ fn shares_nothing() -> Error {
 
 /// The owner of one drive, as its clients see it.
 pub trait Owner<B>: Send + Sync {
-    /// Opens a session; durable before it returns.
+    /// Opens a session; durable before anything that it does.
     fn open(&self, who: &Who) -> Result<Opened, Error>;
 
     /// Hears that a session's client is still there, though it has nothing else to say. Refuses a session that is over, and one
@@ -298,6 +298,10 @@ pub trait Owner<B>: Send + Sync {
 
     /// Gives chunks their places in a pack. They become durable with the batch that names them, or before.
     fn place(&self, session: SessionId, chunks: &[Chunk<'_>]) -> Result<Vec<Placed>, Error>;
+
+    /// Makes chunks durable that have their places, before anything names them: so nothing that follows waits for them. Refuses
+    /// those that were lost with an owner that had them in memory alone: they have no places any more.
+    fn secure(&self, session: SessionId, places: &[Placed]) -> Result<(), Error>;
 
     /// Accepts a batch and makes it durable, its chunks first. One of the latest batches that comes again is told again
     /// that it is durable. A holder in this process passes the branch as it is

@@ -9,6 +9,7 @@ mod handover;
 mod load;
 mod network;
 mod row;
+mod shared;
 mod syncing;
 mod takeover;
 mod town;
@@ -62,6 +63,14 @@ struct Scale {
     clients: u32,
     small_files: u64,
     npm_rounds: u32,
+    /// Machines that look at a repository, each at a branch of its own.
+    machines: u32,
+    /// Files that each of two machines makes in a shared branch, how often, and changes that one is to see of the other.
+    shared_files: u64,
+    shared_rounds: u32,
+    changes: u64,
+    /// For how long something is built beside a poller.
+    polled: Duration,
     /// For how long many clients sync at once, and for how long nobody does anything.
     together: Duration,
     unused: Duration,
@@ -76,6 +85,11 @@ impl Scale {
             clients: 64,
             small_files: 19_000,
             npm_rounds: 3,
+            machines: 10,
+            shared_files: 2_000,
+            shared_rounds: 3,
+            changes: 200,
+            polled: Duration::from_secs(5),
             together: Duration::from_secs(10),
             unused: Duration::from_secs(60),
         };
@@ -89,6 +103,11 @@ impl Scale {
             clients: 8,
             small_files: 2_000,
             npm_rounds: 1,
+            machines: 3,
+            shared_files: 300,
+            shared_rounds: 1,
+            changes: 20,
+            polled: Duration::from_secs(2),
             together: Duration::from_secs(3),
             unused: Duration::from_secs(5),
         }
@@ -111,6 +130,15 @@ const WORK: &[(&[&str], Work)] = &[
     (&["npm_ci"], bulk::npm_ci),
     (&["small_files", "small_reads_cold"], bulk::small_files),
     (&["status_warm", "idle"], unused::status_and_idle),
+    (
+        &["shared_two_directories", "shared_one_directory"],
+        shared::creating,
+    ),
+    (
+        &["sees_new_file", "sees_changed_byte", "sees_rename", "sees_alone"],
+        shared::sees,
+    ),
+    (&["poller"], shared::poller),
 ];
 
 /// Runs what `args` ask for and prints the result.

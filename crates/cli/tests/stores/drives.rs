@@ -17,7 +17,7 @@ pub(crate) struct Bucket {
 }
 
 impl Bucket {
-    fn of(home: &Home, server: &Server, prefix: &str) -> Self {
+    pub(crate) fn of(home: &Home, server: &Server, prefix: &str) -> Self {
         Self::at(home, format!("http://{}", server.address), prefix)
     }
 

@@ -12,3 +12,4 @@ mod servers;
 
 mod cold;
 mod drives;
+mod holders;

@@ -5,6 +5,7 @@
 mod owner;
 mod world;
 
+mod bulk;
 mod copies;
 mod crash;
 mod cut;

@@ -24,6 +24,9 @@ type ShipStep = Box<dyn FnOnce() -> Result<(), Error> + Send>;
 pub(crate) struct Watched {
     pub(crate) drive: Arc<Drive>,
     placed: AtomicU64,
+    places: AtomicU64,
+    secured: AtomicU64,
+    before_secure: Mutex<Option<ShipStep>>,
     before_read: Mutex<Option<Step>>,
     before_place: Mutex<Option<Step>>,
     before_ship: Mutex<Option<ShipStep>>,
@@ -41,6 +44,9 @@ impl Watched {
         Self {
             drive,
             placed: AtomicU64::new(0),
+            places: AtomicU64::new(0),
+            secured: AtomicU64::new(0),
+            before_secure: Mutex::default(),
             before_read: Mutex::default(),
             before_place: Mutex::default(),
             before_ship: Mutex::default(),
@@ -57,6 +63,20 @@ impl Watched {
     /// Returns how many bytes of chunks were brought so far.
     pub(crate) fn placed(&self) -> u64 {
         self.placed.load(Ordering::Relaxed)
+    }
+
+    /// Returns how often chunks were brought, and how often some were made durable before they were named.
+    pub(crate) fn places(&self) -> u64 {
+        self.places.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn secured(&self) -> u64 {
+        self.secured.load(Ordering::Relaxed)
+    }
+
+    /// Lets something happen when chunks are to be made durable next.
+    pub(crate) fn before_secure(&self, step: impl FnOnce() -> Result<(), Error> + Send + 'static) {
+        *self.before_secure.lock() = Some(Box::new(step));
     }
 
     /// Lets something happen when a chunk is read next.
@@ -168,9 +188,17 @@ impl Owner<Branch> for Watched {
     fn place(&self, session: SessionId, chunks: &[Chunk<'_>]) -> Result<Vec<Placed>, Error> {
         let len: usize = chunks.iter().map(|chunk| chunk.bytes.len()).sum();
         self.placed.fetch_add(len as u64, Ordering::Relaxed);
+        self.places.fetch_add(1, Ordering::Relaxed);
         let step = self.before_place.lock().take();
         step.into_iter().for_each(|step| step());
         self.drive.place(session, chunks)
+    }
+
+    fn secure(&self, session: SessionId, places: &[Placed]) -> Result<(), Error> {
+        self.secured.fetch_add(1, Ordering::Relaxed);
+        let step = self.before_secure.lock().take();
+        step.map_or(Ok(()), |step| step())?;
+        self.drive.secure(session, places)
     }
 
     fn ship(&self, batch: Batch, after: Option<Branch>, done: Done<Shipped>) {

@@ -93,6 +93,13 @@ impl Order {
         self.accept_and_wake(record, done, Reserve::Use)
     }
 
+    /// Has the journal's thread commit what was enqueued, unless as many commit already as may: one of them finds it.
+    pub fn commit_soon(&self) {
+        if self.queue.lock().committers < self.tier.sends_max() {
+            self.commit_signal.raise();
+        }
+    }
+
     /// Puts a record in order and returns its place when it is durable, without a hand-over to another thread.
     pub fn append_now(&self, record: Vec<u8>) -> Result<Position, Failure> {
         let place = Arc::new(Mutex::new(None));

@@ -3,6 +3,7 @@
 use super::Undone;
 use crate::drive::Inner;
 use crate::order::{Live, Room};
+use crate::place::Load;
 use crate::state::permit::because;
 use crate::vet::number_of;
 use tenure_model::codec::Codec;
@@ -64,7 +65,9 @@ impl Inner {
         if bytes.len() <= INLINE_LEN_MAX {
             return Ok((Extent::Inline(bytes.into()), Vec::new()));
         }
-        let placed = self.filling.place(Digest::of(bytes), bytes);
+        let placed = self
+            .filling
+            .place(Digest::of(bytes), bytes, Load::of(bytes.len()));
         let (mut place, filled) = placed.map_err(|failure| self.health.before_anything(failure.into()))?;
         if filled {
             self.work_on_full_packs();

@@ -198,6 +198,10 @@ impl Owner<Branch> for Lane {
         self.call(|owner| owner.place(session, chunks))
     }
 
+    fn secure(&self, session: SessionId, places: &[Placed]) -> Result<(), Error> {
+        self.call(|owner| owner.secure(session, places))
+    }
+
     fn ship(&self, batch: Batch, after: Option<Branch>, done: Done<Shipped>) {
         self.ships.fetch_add(1, Ordering::Relaxed);
         done(self.call(|owner| {

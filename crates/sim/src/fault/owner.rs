@@ -167,6 +167,10 @@ impl Owner<Branch> for Planted {
         self.inner.place(session, chunks)
     }
 
+    fn secure(&self, session: SessionId, places: &[Placed]) -> Result<(), Error> {
+        self.inner.secure(session, places)
+    }
+
     fn ship(&self, mut batch: Batch, after: Option<Branch>, done: Done<Shipped>) {
         let mut ops = ops_of(&batch.ops);
         let digest = Digest::of(&batch.written());

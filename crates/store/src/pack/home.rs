@@ -146,10 +146,13 @@ impl DiskFile for HeldFile {
         let mut contents = self.contents.write();
         let start = index(offset)?;
         let end = start + bytes.len();
-        if contents.bytes.len() < end {
-            contents.bytes.resize(end, 0);
+        if contents.bytes.len() < start {
+            contents.bytes.resize(start, 0);
         }
-        contents.bytes[start..end].copy_from_slice(bytes);
+        let there = bytes.len().min(contents.bytes.len() - start);
+        let (over, behind) = bytes.split_at(there);
+        contents.bytes[start..start + there].copy_from_slice(over);
+        contents.bytes.extend_from_slice(behind);
         contents.len = contents.len.max(end as u64);
         Ok(())
     }

@@ -9,7 +9,7 @@ use super::thread;
 use super::writer::PackWriter;
 use super::{Entry, OPEN, PACK_LEN_TARGET, PackName, Recovered, Sealed, open_key, recover};
 use crate::bucket::{Bucket, missing_or_short};
-use crate::cache::{Cache, Source};
+use crate::cache::{Body, Cache, Source};
 use crate::key::parse_number;
 use crate::signal::Signal;
 use parking_lot::RwLock;
@@ -25,6 +25,8 @@ const BUFFERS_KEPT: usize = 4;
 /// A pack that is filled in memory takes no more once it is this long: those that are held at once are 128 MiB then, and
 /// putting one takes not much longer than a store's own latency.
 const HELD_LEN_TARGET: u64 = 16 << 20;
+/// Bytes of a pack that is kept in memory once it is put: the pages of a branch that was given back, and little more.
+const KEPT_LEN_MAX: u64 = 1 << 20;
 /// Bytes of indexes in memory: those of about a million small files.
 const INDEXES_LEN_MAX: usize = 64 << 20;
 
@@ -185,7 +187,29 @@ impl Packs {
         };
         let sealed = writer.seal()?;
         self.add_sealed(&sealed);
+        self.keep_short(&writer, &sealed);
         Ok(sealed)
+    }
+
+    /// Keeps a short pack that was just put whole: what was written last is often what another machine asks for next.
+    fn keep_short(&self, writer: &PackWriter, sealed: &Sealed) {
+        let len = sealed.index.body_len();
+        let Some(cache) = self
+            .cache
+            .as_ref()
+            .filter(|_| self.are_held() && len <= KEPT_LEN_MAX)
+        else {
+            return;
+        };
+        let mut bytes = vec![0; len as usize];
+        if writer.read_back(&mut bytes).is_ok() {
+            let body = Body {
+                name: sealed.name,
+                key: &sealed.key,
+                index: &sealed.index,
+            };
+            cache.keep(&body, &bytes);
+        }
     }
 
     /// Puts chunks back that an earlier owner had in memory alone, each with its bytes: another object of their pack's number.

@@ -248,6 +248,11 @@ impl PackWriter {
         read_verified(&read, &checksums, checked, offset, from_disk, &self.key)
     }
 
+    /// Fills `into` with the first bytes of what was sealed.
+    pub(super) fn read_back(&self, into: &mut [u8]) -> Result<(), Failure> {
+        self.file.read_parts(0, &mut [IoSliceMut::new(into)])
+    }
+
     /// Writes the index and gives the pack its name; nothing can be appended from now on. What did not happen can be
     /// tried again.
     pub(super) fn seal(&self) -> Result<Sealed, Failure> {

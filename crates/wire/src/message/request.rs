@@ -2,9 +2,9 @@
 
 use super::fields::{branch, branch_name, checkpoint_name, many, put_flag, put_text, session, tag};
 use super::shared::Ask;
-use crate::owner::{Access, Chunk, Who};
+use crate::owner::{Access, Chunk, Placed, Who};
 use crate::shared::Sharer;
-use tenure_model::codec::{Codec, Malformed, Reader, malformed, put_bytes, put_varint};
+use tenure_model::codec::{Codec, Malformed, Reader, malformed, put_bytes, put_list, put_varint};
 use tenure_model::record::Source;
 use tenure_model::{Address, Batch, BranchId, BranchName, CheckpointName, Digest, PackNumber, SessionId};
 
@@ -41,6 +41,13 @@ pub enum Request<'a> {
         session: SessionId,
         /// What.
         chunks: Vec<Chunk<'a>>,
+    },
+    /// `Owner::secure`.
+    Secure {
+        /// For whom.
+        session: SessionId,
+        /// What.
+        places: Vec<Placed>,
     },
     /// `Owner::ship`.
     Ship(Batch),
@@ -202,6 +209,8 @@ kinds! {
     Sealed = 31,
     /// `Owner::part`.
     Part = 32,
+    /// `Owner::secure`.
+    Secure = 33,
 }
 
 impl Kind {
@@ -226,6 +235,7 @@ impl<'a> Request<'a> {
             Request::LendInos(_) => Kind::LendInos,
             Request::GiveBack { .. } => Kind::GiveBack,
             Request::Place { .. } => Kind::Place,
+            Request::Secure { .. } => Kind::Secure,
             Request::Ship(_) => Kind::Ship,
             Request::Page(_) => Kind::Page,
             Request::Read { .. } => Kind::Read,
@@ -282,6 +292,10 @@ impl<'a> Request<'a> {
                 put_varint(out, branch.0);
             }
             Request::Place { session, chunks } => put_place(out, *session, chunks),
+            Request::Secure { session, places } => {
+                put_varint(out, session.0);
+                put_list(out, places);
+            }
             Request::Ship(batch) | Request::Salvage(batch) => batch.write(out),
             Request::Take { session, name } => {
                 put_varint(out, session.0);
@@ -348,6 +362,10 @@ impl<'a> Request<'a> {
                 branch: branch(input)?,
             },
             Kind::Place => read_place(input)?,
+            Kind::Secure => Request::Secure {
+                session: session(input)?,
+                places: input.list()?,
+            },
             Kind::Ship => Request::Ship(Batch::read(input)?),
             Kind::Page => Request::Page(Address::read(input)?),
             Kind::Read => Request::Read {

@@ -90,6 +90,7 @@ impl Unanswered {
             | Kind::LendInos
             | Kind::GiveBack
             | Kind::Place
+            | Kind::Secure
             | Kind::Ship
             | Kind::Room
             | Kind::Fork
@@ -212,6 +213,7 @@ fn answer_about<B>(
         Request::LendInos(session) => owner.lend_inos(session).map(Response::Inos),
         Request::GiveBack { session, branch } => owner.give_back(session, branch).map(|()| Response::Done),
         Request::Place { session, chunks } => owner.place(session, &chunks).map(Response::Placed),
+        Request::Secure { session, places } => owner.secure(session, &places).map(|()| Response::Done),
         Request::Page(at) => owner.page(at).map(|bytes| Response::Bytes(bytes.into())),
         Request::Read { at, start, len } => read(owner, at, start, len),
         Request::Sealed(pack) => owner.sealed(pack).map(Response::Sealed),

@@ -19,6 +19,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tenure_model::codec::{Malformed, malformed};
+use tenure_model::limits::LITTLE_LEN_MAX;
 use tenure_model::record::Source;
 use tenure_model::{
     Address, Attr, Batch, BranchId, BranchName, CheckpointName, Digest, DriveName, Failure, Ino, InoRange,
@@ -49,7 +50,7 @@ pub struct Connection {
     order: Lane,
     /// Pages and chunks on their way here.
     load: Lane,
-    /// Chunks on their way there.
+    /// Chunks on their way there, but for a few.
     place: Lane,
     /// Sessions that were opened over it and not closed.
     sessions: Arc<Mutex<BTreeSet<SessionId>>>,
@@ -150,11 +151,18 @@ impl Connection {
     }
 
     fn ask_place<'a>(&'a self, session: SessionId, chunks: &[Chunk<'_>]) -> Pending<'a> {
+        let len: usize = chunks.iter().map(|chunk| chunk.bytes.len()).sum();
+        // What is little does not wait behind bulk that is on its way.
+        let lane = if len <= LITTLE_LEN_MAX {
+            &self.order
+        } else {
+            &self.place
+        };
         let request = Request::Place {
             session,
             chunks: chunks.to_vec(),
         };
-        Pending::ask(&self.place, request, Again::Caller, self.patience.reply_max)
+        Pending::ask(lane, request, Again::Caller, self.patience.reply_max)
     }
 
     /// Waits for the places of some chunks, and sends them again while owners end before they answer.
@@ -350,6 +358,11 @@ impl<B> Owner<B> for Connection {
             places.extend(self.placed(session, group, asked)?);
         }
         Ok(places)
+    }
+
+    fn secure(&self, session: SessionId, places: &[Placed]) -> Result<(), Error> {
+        let places = places.to_vec();
+        self.call(&self.order, Request::Secure { session, places }, done)
     }
 
     fn ship(&self, batch: Batch, _after: Option<B>, told: Done<Shipped>) {

@@ -26,12 +26,17 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tenure_model::{DriveName, Failure};
 
-/// Threads that ship: a batch waits for the disk most of its time, and batches that wait together become durable together.
-const SHIPPERS_MAX: usize = 32;
+/// Threads that ship: a batch waits for the disk or a store most of its time, and those that wait together become durable together. So
+/// one that waits for a thread waits twice.
+const SHIPPERS_MAX: usize = 256;
+/// Threads that have chunks made durable: they wait for the disk or a store.
+const SECURERS_MAX: usize = 32;
 /// Threads that load pages and chunks: they wait for the bucket most of their time.
 const LOADERS_MAX: usize = 16;
 /// Threads that take chunks: they hash and copy, so more than the processors of a small machine help nobody.
 const PLACERS_MAX: usize = 4;
+/// Threads that take few chunks at once: no bulk keeps them from it.
+const LITTLE_MAX: usize = 4;
 /// Threads that do what sessions ask that share a branch: what is long waits for the disk, and many wait together.
 const ACTORS_MAX: usize = 32;
 /// Threads that answer what such sessions ask: out of memory most of the time.
@@ -178,6 +183,8 @@ pub(super) struct Pools {
     pub(super) ship: Arc<Pool>,
     pub(super) load: Arc<Pool>,
     pub(super) place: Arc<Pool>,
+    pub(super) little: Arc<Pool>,
+    pub(super) secure: Arc<Pool>,
     pub(super) act: Arc<Pool>,
     pub(super) look: Arc<Pool>,
     pub(super) rare: Arc<Pool>,
@@ -192,6 +199,8 @@ impl Pools {
             ship: Pool::new("tenure-ship", SHIPPERS_MAX),
             load: Pool::new("tenure-load", LOADERS_MAX),
             place: Pool::new("tenure-place", PLACERS_MAX),
+            little: Pool::new("tenure-little", LITTLE_MAX),
+            secure: Pool::new("tenure-secure", SECURERS_MAX),
             act: Pool::new("tenure-act", ACTORS_MAX),
             look: Pool::new("tenure-look", LOOKERS_MAX),
             rare: Pool::new("tenure-rare", RARE_MAX),
@@ -206,6 +215,8 @@ impl Pools {
             ship,
             load,
             place,
+            little,
+            secure,
             act,
             look,
             rare,
@@ -213,9 +224,11 @@ impl Pools {
             control,
             long,
         } = self;
-        [ship, load, place, act, look, rare, hear, control, long]
-            .into_iter()
-            .for_each(|pool| pool.stop());
+        [
+            ship, load, place, little, secure, act, look, rare, hear, control, long,
+        ]
+        .into_iter()
+        .for_each(|pool| pool.stop());
     }
 }
 

@@ -28,6 +28,8 @@ use tenure_model::{DriveName, Refusal, SessionId, limits};
 
 /// Times that a greeting is read on: it comes at once from anybody who means well.
 const GREETING_READS_MAX: usize = 16;
+/// Bytes of a call that brings little: its chunks, and their digests.
+const LITTLE_CALL_LEN_MAX: usize = 2 * limits::LITTLE_LEN_MAX;
 /// How often a far client is told that somebody is there while its calls wait: before it takes silence for an end.
 const LIFE_REST: Duration = Duration::from_secs(1);
 
@@ -255,8 +257,9 @@ impl Visit {
                 return;
             };
             let unanswered = Unanswered::new(self.clone(), number, kind, slot);
-            let spoken = spoken.clone();
-            self.give(kind, Box::new(move || answer(&spoken, &message, unanswered)));
+            let (spoken, len) = (spoken.clone(), message.len());
+            let job = Box::new(move || answer(&spoken, &message, unanswered));
+            self.give((kind, len), job);
         }
     }
 
@@ -268,13 +271,15 @@ impl Visit {
         }
     }
 
-    /// Gives a call to those who do its kind of work.
-    fn give(self: &Arc<Self>, kind: Kind, job: Job) {
+    /// Gives a call of so many bytes to those who do its kind of work.
+    fn give(self: &Arc<Self>, (kind, len): (Kind, usize), job: Job) {
         let pools = &self.station.pools;
         match kind {
             Kind::Ship | Kind::Salvage => self.queue_ship(job),
             Kind::Page | Kind::Read | Kind::Sealed | Kind::Part => pools.load.take(job),
+            Kind::Place if len <= LITTLE_CALL_LEN_MAX => pools.little.take(job),
             Kind::Place => pools.place.take(job),
+            Kind::Secure => pools.secure.take(job),
             Kind::Act | Kind::Sync | Kind::Rejoin => pools.act.take(job),
             Kind::Look | Kind::Hold | Kind::LetGo | Kind::Lock | Kind::Hear => pools.look.take(job),
             Kind::Open

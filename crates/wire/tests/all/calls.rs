@@ -2,7 +2,7 @@
 
 use crate::carrier::{Carrier, over_every_carrier, served, well_served};
 use crate::fake::{Fake, Here, LONG, greeting, limits, owner, patience};
-use crate::samples::{address, batch, branch, checkpoint, chunk, drive, who};
+use crate::samples::{address, batch, branch, checkpoint, chunk, drive, place, who};
 use std::fmt::Debug;
 use std::sync::{Arc, mpsc};
 use tenure_model::record::Source;
@@ -52,6 +52,7 @@ fn outcomes(owner: &dyn Owner<Here>) -> Vec<String> {
             bytes: b"y",
         }],
     ));
+    note(&owner.secure(session, &[place(1, 300)]));
     note(&ship(owner, batch(session, 1)));
     note(&ship(owner, batch(session, 2)));
     note(&ship(owner, batch(session, 2)));

@@ -266,6 +266,13 @@ impl Owner<Here> for Fake {
         })
     }
 
+    fn secure(&self, session: SessionId, places: &[Placed]) -> Result<(), Error> {
+        let digests: Vec<_> = places.iter().map(|place| place.at.digest).collect();
+        self.begin(format!("secure {session} {digests:?}"), |state| {
+            known(state, session)
+        })
+    }
+
     fn ship(&self, batch: Batch, _after: Option<Here>, done: Done<Shipped>) {
         let digest = Digest::of(&batch.written());
         let shipped = self.begin(format!("ship {} {}", batch.session, batch.number), |state| {

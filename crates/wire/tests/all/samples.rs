@@ -363,6 +363,13 @@ fn of_sessions() -> Vec<(&'static str, Request<'static>)> {
                 chunks: vec![chunk(b"first"), chunk(b"the second")],
             },
         ),
+        (
+            "secure",
+            Request::Secure {
+                session,
+                places: vec![place(1, 300), place(2, 70_000)],
+            },
+        ),
         ("ship", Request::Ship(batch(session, 2))),
         ("page", Request::Page(address(5))),
         (

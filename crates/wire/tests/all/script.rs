@@ -73,7 +73,7 @@ pub(crate) fn outcome(request: &Request<'_>) -> Result<Response<'static>, Error>
                 .map(|chunk| crate::samples::place(1, chunk.bytes.len() as u32))
                 .collect(),
         ),
-        Request::Close(_) => Response::Done,
+        Request::Close(_) | Request::Secure { .. } => Response::Done,
         Request::Lend { .. } => Response::Lent(crate::samples::lent()),
         Request::Fork { .. } | Request::Control { .. } => panic!("it must not come here: {request:?}"),
         Request::Renew(_)

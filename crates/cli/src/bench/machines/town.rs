@@ -196,21 +196,57 @@ impl Town {
         self.servers.iter_mut().try_for_each(Server::restart)
     }
 
-    /// Returns further mount points of the first host.
+    /// Returns the names of a drive's strays.
+    pub(super) fn strays(&self, drive: &str) -> Result<Vec<String>> {
+        let host = &self.hosts[1];
+        let mut list = host.program.command();
+        let printed = run(list
+            .args(["branch", "list", drive, "--json"])
+            .args(&host.arguments))?;
+        let lines: serde_json::Value = serde_json::from_slice(&printed)?;
+        let lines = lines.as_array().into_iter().flatten();
+        let strays = lines.filter(|line| line["kind"] == "stray");
+        Ok(strays
+            .filter_map(|line| Some(line["name"].as_str()?.to_owned()))
+            .collect())
+    }
+
+    /// Deletes a branch.
+    pub(super) fn delete(&self, drive: &str, branch: &str) -> Result<()> {
+        let host = &self.hosts[1];
+        let mut delete = host.program.command();
+        run(delete
+            .args(["branch", "delete", drive, branch])
+            .args(&host.arguments))
+        .map(drop)
+    }
+
+    /// Returns further mount points of the second host.
     pub(super) fn more_hosts(&self, count: u32) -> Result<Vec<Host>> {
-        let first = &self.hosts[0];
+        let of = &self.hosts[1];
         let more = |number| {
             let dir = self.scratch.path().join(format!("more-{number}"));
             fs::create_dir_all(&dir)?;
             Ok(Host {
-                program: first.program.clone(),
+                program: of.program.clone(),
                 dir,
-                namespace: first.namespace.clone(),
-                arguments: first.arguments.clone(),
+                namespace: of.namespace.clone(),
+                arguments: of.arguments.clone(),
                 pid: None,
             })
         };
         (0..count).map(more).collect()
+    }
+
+    /// Returns further hosts.
+    pub(super) fn machines(&mut self, count: u32) -> Result<Vec<Host>> {
+        let all: Vec<_> = self.servers.iter().map(|server| server.address.clone()).collect();
+        let mut machines = Vec::new();
+        for number in 0..count {
+            let namespace = self.network.as_mut().map(Network::host).transpose()?;
+            machines.push(self.host(&format!("machine-{number}"), namespace, &all)?);
+        }
+        Ok(machines)
     }
 
     /// Returns a program and a place to mount on for a drive in a folder of this machine.
@@ -296,6 +332,14 @@ impl Host {
     pub(super) fn mount_only(&self, what: &str) -> Result<()> {
         let arguments: Vec<_> = self.arguments.iter().map(String::as_str).collect();
         self.program.mount(what, &self.dir, &arguments)
+    }
+
+    /// Mounts a branch together with others.
+    pub(super) fn mount_shared(&mut self, what: &str) -> Result<()> {
+        let arguments: Vec<_> = self.arguments.iter().map(String::as_str).collect();
+        self.program
+            .mount(what, &self.dir, &[&arguments[..], &["--shared"]].concat())?;
+        self.note_mounted()
     }
 
     /// Learns by which process the mount is served.

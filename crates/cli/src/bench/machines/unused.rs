@@ -2,7 +2,7 @@
 
 use super::Scale;
 use super::row::{Fact, Row};
-use super::town::Town;
+use super::town::{Host, Town};
 use crate::bench::command::{git, run};
 use crate::bench::measure::Stopwatch;
 use crate::bench::workload::incompressible;
@@ -11,7 +11,8 @@ use std::fs;
 use std::time::Duration;
 
 const DRIVE: &str = "unused";
-/// Files of the repository.
+/// Its directory, and files in it.
+const REPOSITORY: &str = "repository";
 const FILES: u64 = 2_000;
 /// Times that it is looked at.
 const LOOKS: u32 = 10;
@@ -22,7 +23,7 @@ const LAST_CHECK: Duration = Duration::from_secs(2);
 pub(super) fn status_and_idle(town: &mut Town, scale: &Scale) -> Result<Vec<Row>> {
     town.create(DRIVE)?;
     town.hosts[0].mount(DRIVE)?;
-    let at = town.hosts[0].dir.join("repository");
+    let at = town.hosts[0].dir.join(REPOSITORY);
     fs::create_dir(&at)?;
     run(git(&at).args(["init", "--quiet"]))?;
     for number in 0..FILES {
@@ -30,21 +31,27 @@ pub(super) fn status_and_idle(town: &mut Town, scale: &Scale) -> Result<Vec<Row>
     }
     run(git(&at).args(["add", "."]))?;
     run(git(&at).args(["commit", "--quiet", "--message", "all"]))?;
-    let look = || run(git(&at).args(["status", "--short"])).map(drop);
-    look()?;
-    town.hosts[0].sync()?;
+    town.hosts[0].unmount()?;
+    let mut machines = town.machines(scale.machines)?;
+    for (number, machine) in machines.iter_mut().enumerate() {
+        let branch = format!("machine-{number}");
+        town.fork(DRIVE, &branch)?;
+        machine.mount(&format!("{DRIVE}@{branch}"))?;
+        look(machine)?;
+        machine.sync()?;
+    }
     let (before, mut seconds, all) = (town.requests().0, Vec::new(), Stopwatch::start());
     for _ in 0..LOOKS {
-        let watch = Stopwatch::start();
-        look()?;
-        seconds.push(watch.seconds());
+        for machine in &machines {
+            seconds.push(look(machine)?);
+        }
     }
     // An owner in use makes sure once a second that it is one, and what was asked a moment ago may still be on its way.
     let checks = all.seconds().ceil() + 1.0;
     let asked = (town.requests().0 - before) as f64;
     let status = Row {
         name: "status_warm",
-        what: "git status of a repository of 2,000 files, ten times; requests to the store beyond one a second",
+        what: "git status of a repository of 2,000 files on 10 machines, ten times each; requests to the store beyond one a second",
         seconds,
         baseline: Vec::new(),
         facts: vec![Fact::at_most(
@@ -53,20 +60,27 @@ pub(super) fn status_and_idle(town: &mut Town, scale: &Scale) -> Result<Vec<Row>
             0.0,
         )],
     };
-    town.hosts[0].sync()?;
+    machines.iter().try_for_each(Host::sync)?;
     std::thread::sleep(LAST_CHECK);
     let before = town.requests().0;
     std::thread::sleep(scale.unused);
     let asked = (town.requests().0 - before) as f64;
-    town.hosts[0].unmount()?;
+    machines.iter_mut().try_for_each(Host::unmount)?;
     Ok(vec![
         status,
         Row {
             name: "idle",
-            what: "a mounted branch that nobody uses for a minute: requests to the store",
+            what: "the same machines, on which nobody does anything for a minute: requests to the store",
             seconds: vec![scale.unused.as_secs_f64()],
             baseline: Vec::new(),
             facts: vec![Fact::at_most("requests", asked, 0.0)],
         },
     ])
+}
+
+/// Looks at the repository, and returns how many seconds that took.
+fn look(machine: &Host) -> Result<f64> {
+    let watch = Stopwatch::start();
+    run(git(&machine.dir.join(REPOSITORY)).args(["status", "--short"]))?;
+    Ok(watch.seconds())
 }

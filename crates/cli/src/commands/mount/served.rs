@@ -170,7 +170,8 @@ fn mount_and_wait(
     let owner = reached.owner();
     let clock: Arc<dyn Clock> = Arc::new(MachineClock);
     let news = pins::news();
-    let mut opened = owner.open(&reach::who(purpose(dir), reached.is_here()))?;
+    let who = reach::who(purpose(dir), reached.is_here());
+    let mut opened = owner.open(&who)?;
     let kept = kept.or_else(|| args.is_served_far(&opened).then(|| args.cache.open()));
     let name = args.what.at.as_deref().unwrap_or(MAIN);
     let line = reach::line(&owner, &args.place, &args.what.drive, name)?;
@@ -183,7 +184,15 @@ fn mount_and_wait(
         let notice = take(&owner, &opened, args)?;
         opened.notices.extend(notice);
     }
-    let branch = taken(args, (&owner, &clock), &note, (&mut opened, tell), &line)?;
+    let take_it = |opened: &mut Opened| taken(args, (&owner, &clock), &note, (opened, &tell), &line);
+    let branch = match take_it(&mut opened) {
+        // Its owner was lost before the session was durable, and the next one knows nothing of it.
+        Err(error) if is_over(&error) => {
+            opened = owner.open(&who)?;
+            take_it(&mut opened)?
+        }
+        taken => taken?,
+    };
     // What is shared is asked of its owner, who may be here.
     let kept = kept.filter(|_| !args.shared || reached.is_here());
     let warming = begin_to_warm(args, kept.as_ref(), &branch, &mut opened.notices);
@@ -218,6 +227,12 @@ fn mount_and_wait(
     let reason = ended.recv().expect("the mount holds a sender");
     warming.end();
     finish(mount, &*files, &reason)
+}
+
+/// Tells whether a session is over, by what became of a call of it.
+fn is_over(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<tenure_wire::Error>();
+    error == Some(&tenure_wire::Error::Refused(Refusal::Stale))
 }
 
 /// Takes the branch, as this mount wants it.
