@@ -346,6 +346,10 @@ impl Owner<Branch> for Post {
         self.call(|owner, _| owner.place(session, chunks))
     }
 
+    fn secure(&self, session: SessionId, places: &[Placed]) -> Result<(), Error> {
+        self.call(|owner, _| owner.secure(session, places))
+    }
+
     fn ship(&self, _: Batch, _: Option<Branch>, done: Done<Shipped>) {
         done(Err(shares()));
     }
