@@ -139,10 +139,14 @@ impl Post {
             if self.is_lost(&found, &answer) {
                 continue;
             }
+            self.note_heard(&found, &answer);
             if !self.turn.pass() {
                 return Err(ended());
             }
-            self.note(&found, &answer);
+            if is_answered(&answer) {
+                let mut state = self.state.lock();
+                state.answered = state.answered.max(found.epoch);
+            }
             return answer;
         }
         Err(Failure::Unknown("every owner ends before it answers".into()).into())
@@ -160,15 +164,6 @@ impl Post {
                 .note(format_args!("  an answer of {} is lost", found.server));
         }
         is_lost
-    }
-
-    /// Notes who has answered.
-    fn note<T>(&self, found: &Found, answer: &Result<T, Error>) {
-        if is_answered(answer) {
-            let mut state = self.state.lock();
-            state.answered = state.answered.max(found.epoch);
-        }
-        self.note_heard(found, answer);
     }
 
     /// Notes when the session was heard by whoever is the owner now.
