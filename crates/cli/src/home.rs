@@ -1,10 +1,16 @@
 //! Where things are on this machine: the embedded bucket, the sockets and the logs (XDG base directories).
 
 use crate::error::Told;
+use crate::output;
 use anyhow::Result;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use tenure_model::Digest;
+
+/// The variable that says where state is kept.
+pub(crate) const STATE: &str = "XDG_STATE_HOME";
+/// The variable that says where sockets are.
+pub(crate) const SOCKETS: &str = "XDG_RUNTIME_DIR";
 
 /// Returns the folder of the embedded bucket.
 pub(crate) fn bucket() -> Result<PathBuf> {
@@ -16,10 +22,7 @@ pub(crate) fn bucket() -> Result<PathBuf> {
 /// Returns the folder for what this user's processes keep and could make again: logs of mounts, what was seen of servers, a
 /// server's own certificate. It is made where it is not there.
 pub(crate) fn state() -> Result<PathBuf> {
-    made(
-        base("XDG_STATE_HOME", ".local/state")?.join("tenure"),
-        "XDG_STATE_HOME",
-    )
+    made(base(STATE, ".local/state")?.join("tenure"), STATE)
 }
 
 /// Returns the folder for what could be read again.
@@ -29,20 +32,17 @@ pub(crate) fn cache() -> Result<PathBuf> {
 
 /// Returns the folder for sockets, and makes it: nobody else may enter it.
 pub(crate) fn sockets() -> Result<PathBuf> {
-    let base = match directory("XDG_RUNTIME_DIR") {
+    let base = match directory(SOCKETS) {
         Some(base) => base,
         None => {
             let user = rustix::process::geteuid().as_raw();
-            let own = made(
-                std::env::temp_dir().join(format!("tenure-{user}")),
-                "XDG_RUNTIME_DIR",
-            )?;
+            let own = made(std::env::temp_dir().join(format!("tenure-{user}")), SOCKETS)?;
             // Anybody may have made it before.
             vet_own(&own, user)?;
             own
         }
     };
-    made(base.join("tenure"), "XDG_RUNTIME_DIR")
+    made(base.join("tenure"), SOCKETS)
 }
 
 /// Returns a name for `path` that is short and that no other path has.
@@ -105,11 +105,17 @@ fn made(path: PathBuf, variable: &str) -> Result<PathBuf> {
         .create(&path)
         .map_err(|error| {
             let there = path.ancestors().skip(1).find(|above| above.exists());
-            let there = there.unwrap_or(Path::new("/")).display();
+            let there = there.unwrap_or(Path::new("/"));
             Told::failed(
                 format!("cannot make the folder {}: {error}", path.display()),
-                format!("ls -ld {there}; or put it elsewhere: {variable}=/some/folder tenure ..."),
+                elsewhere(there, variable),
             )
         })?;
     Ok(path)
+}
+
+/// Says what helps where nothing can be made in a folder of this user.
+pub(crate) fn elsewhere(folder: &Path, variable: &str) -> String {
+    let folder = output::quoted(folder);
+    format!("ls -ld {folder}; df {folder}; or put it elsewhere: {variable}=/some/folder tenure ...")
 }

@@ -40,7 +40,7 @@ pub use kept::{Kept, Original};
 pub use negotiate::{Negotiated, Wanted};
 pub use notify::{NotTaken, Notice, Notifier};
 pub use payload::{Payload, SHARE_MIN, Shared};
-pub use place::Contents;
+pub use place::{Contents, refuse_mounted};
 pub use reply::{Attr, Entry, FOREVER, Opened, Reply, Statfs, Statx};
 pub use request::{Lock, LockKind, Operation, Request, SetTime, Setattr, Time, WriteFlags};
 pub use session::{Options, Session, Transport};

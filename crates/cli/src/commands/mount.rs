@@ -201,11 +201,17 @@ pub(crate) fn run(args: Args) -> Result<()> {
 
 /// Starts the process that stays, and waits until its mount is usable.
 fn start(args: &Args) -> Result<()> {
-    let log = home::state()?.join(format!(
+    let state = home::state()?;
+    let log = state.join(format!(
         "mount-{}.log",
         home::short_name(&std::path::absolute(&args.dir)?)
     ));
-    let errors = open_log(&log).with_context(|| format!("cannot write the log {}", log.display()))?;
+    let errors = open_log(&log).map_err(|error| {
+        Told::failed(
+            format!("cannot write the log {}: {error}", log.display()),
+            home::elsewhere(&state, home::STATE),
+        )
+    })?;
     let mut arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     // Right behind the command's name: behind a `--` it would be no option.
     arguments.splice(

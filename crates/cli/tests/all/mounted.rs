@@ -229,7 +229,7 @@ fn a_directory_that_is_missing_is_refused_whatever_its_name() {
     }
 }
 
-/// Where the branch would be missing, neither the drive nor its bucket nor the directory is made.
+/// Where the branch would be missing, or something is mounted, neither the drive nor its bucket nor the directory is made.
 #[test]
 fn a_mount_that_is_refused_makes_nothing() {
     let Some(home) = Home::new() else { return };
@@ -247,6 +247,17 @@ fn a_mount_that_is_refused_makes_nothing() {
     assert!(!dir.exists());
     home.done(&["fork", "work", "x"]);
     home.done(&["mount", "work@x", text(&dir), "--create"]);
+    let bucket = home.folder.path().join("another");
+    let said = home.refused(&[
+        "mount",
+        "other",
+        text(&dir),
+        "--create",
+        "--bucket",
+        text(&bucket),
+    ]);
+    assert!(said.contains("mounted file system already"), "{said}");
+    assert!(!bucket.exists());
     home.done(&["unmount", text(&dir)]);
 }
 

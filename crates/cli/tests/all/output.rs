@@ -147,7 +147,7 @@ fn a_state_folder_that_cannot_be_made_is_told_with_what_is_there() {
         .stderr;
     let said = String::from_utf8_lossy(&said);
     assert!(
-        said.contains("hint: ls -ld /proc; or put it elsewhere: XDG_STATE_HOME="),
+        said.contains("hint: ls -ld /proc; df /proc; or put it elsewhere: XDG_STATE_HOME="),
         "{said}"
     );
 }

@@ -358,6 +358,16 @@ fn a_disk_that_stopped_keeps_only_those_who_sync() {
     home.done(&["unmount", text(&dir)]);
 }
 
+/// Returns how many processes there are that serve a mount of a directory or open it.
+fn opening(dir: &Path) -> usize {
+    let processes = fs::read_dir("/proc").expect("it is mounted").flatten();
+    let lines = processes.filter_map(|process| fs::read(process.path().join("cmdline")).ok());
+    let begins = [b"mount\0--daemon\0", text(dir).as_bytes(), b"\0"].concat();
+    lines
+        .filter(|line| line.windows(begins.len()).any(|part| part == begins))
+        .count()
+}
+
 /// A mount that nobody waits for any more is not opened: the process that would stay ends with the command.
 #[test]
 fn a_mount_whose_command_is_killed_while_it_opens_leaves_no_process() {
@@ -369,20 +379,40 @@ fn a_mount_whose_command_is_killed_while_it_opens_leaves_no_process() {
     let stopped = Stopped::new(home.process(&dir));
     let command = home.command(&["mount", "work@attempt", text(&place)]).spawn();
     let mut command = command.expect("the program starts");
-    let opens = || {
-        let processes = fs::read_dir("/proc").expect("it is mounted").flatten();
-        let lines = processes.filter_map(|process| fs::read(process.path().join("cmdline")).ok());
-        let begins = [b"mount\0--daemon\0", text(&place).as_bytes(), b"\0"].concat();
-        lines
-            .filter(|line| line.windows(begins.len()).any(|part| part == begins))
-            .count()
-    };
-    until("the process that is to stay is there", || opens() == 1);
+    until("the process that is to stay is there", || opening(&place) == 1);
     // It has begun to wait for the owner that is stopped.
     pause(Duration::from_millis(500));
     command.kill().expect("it is ours");
     command.wait().expect("it is ours");
-    soon("nobody opens it any more", || opens() == 0);
+    soon("nobody opens it any more", || opening(&place) == 0);
     drop(stopped);
     home.done(&["unmount", text(&dir)]);
+}
+
+/// Whenever a command that mounts is killed, the directory is mounted and answers, or nothing is mounted on it: nowhere is a mount
+/// left whose process has ended.
+#[test]
+fn a_mount_whose_command_is_killed_at_any_moment_answers_or_is_gone() {
+    const STEP: Duration = Duration::from_millis(6);
+    let Some(home) = Home::new() else { return };
+    let dir = home.mount("work", "m", &["--create"]);
+    home.done(&["unmount", text(&dir)]);
+    for round in 0..25 {
+        let command = home.command(&["mount", "work", text(&dir)]).spawn();
+        let mut command = command.expect("the program starts");
+        pause(STEP * round);
+        command.kill().expect("it is ours");
+        command.wait().expect("it is ours");
+        until("it has come or gone", || {
+            let is_gone = opening(&dir) == 0;
+            let unmounted = home.tenure(&["unmount", text(&dir)]);
+            let said = String::from_utf8_lossy(&unmounted.stdout);
+            assert!(
+                !said.contains("had ended before"),
+                "after {:?}: {said}",
+                STEP * round
+            );
+            is_gone || unmounted.status.success()
+        });
+    }
 }

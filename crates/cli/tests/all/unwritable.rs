@@ -140,3 +140,37 @@ fn a_drive_whose_bucket_cannot_be_written_is_checked_by_its_owner() {
     drop(forbidden);
     home.done(&["unmount", text(&dir)]);
 }
+
+/// A mount's log and its note of what is not durable are in the state folder: without a log there is no mount, without a note there
+/// is one that says so.
+#[test]
+fn a_state_folder_that_cannot_be_written_costs_a_mount_its_note() {
+    let Some(home) = Home::new() else { return };
+    let disk = Disk::new(&home, 8);
+    let dir = home.folder.path().join("m");
+    let mount = || {
+        let mut command = home.command(&["mount", "work", text(&dir), "--create"]);
+        let mounted = command.env("XDG_STATE_HOME", &disk.at).output();
+        let mounted = mounted.expect("the program starts");
+        let said = String::from_utf8_lossy(&mounted.stderr).into_owned();
+        (mounted.status.success(), said)
+    };
+    assert_eq!(mount(), (true, String::new()));
+    home.done(&["unmount", text(&dir)]);
+    let state = disk.at.join("tenure");
+    let _forbidden = Forbidden::new(&state);
+    let (is_mounted, said) = mount();
+    assert!(!is_mounted && said.contains("cannot write the log"), "{said}");
+    assert!(said.contains("XDG_STATE_HOME=/some/folder"), "{said}");
+    let names = fs::read_dir(&state).expect("it is there").flatten();
+    let mut logs = names
+        .map(|name| name.path())
+        .filter(|path| path.extension().is_some());
+    run("chattr", &["-i", text(&logs.next().expect("it has a log"))]);
+    let (is_mounted, said) = mount();
+    assert!(
+        is_mounted && said.contains("nobody will say how much was lost"),
+        "{said}"
+    );
+    home.done(&["unmount", text(&dir)]);
+}

@@ -86,8 +86,8 @@ impl Place {
     }
 }
 
-/// Refuses a directory with a FUSE mount on it, alive or dead.
-fn refuse_mounted(path: &Path) -> Result<(), MountError> {
+/// Refuses a directory, by its absolute path without symbolic links, with a FUSE mount on it, alive or dead.
+pub fn refuse_mounted(path: &Path) -> Result<(), MountError> {
     if mounted(path).is_none_or(|mounted| !mounted.kind.starts_with("fuse")) {
         return Ok(());
     }

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use tenure_client::{Branch, Files, Patience, SharedBranch, Witness, hold_when_free};
 use tenure_model::{Clock, Refusal};
-use tenure_mount::kernel::{MountError, Unmount};
+use tenure_mount::kernel::{self, MountError, Unmount};
 use tenure_mount::{Had, Mount, Status as WriteStatus};
 use tenure_wire::{Access, BranchInfo, Delegation, Opened, Owner};
 
@@ -73,10 +73,7 @@ pub(super) fn serve(
 /// Refuses a directory that nothing can be mounted on before anything is opened, made or held for it.
 fn vet(dir: &Path, args: &Args) -> Result<()> {
     let at = mounts::resolved(dir);
-    if mounts::all()?.contains(&at) {
-        // Whether it is alive is known when it is mounted on.
-        return Ok(());
-    }
+    kernel::refuse_mounted(&at)?;
     match std::fs::metadata(&at) {
         Err(error) if error.kind() == ErrorKind::NotFound && args.create => Ok(()),
         Err(error) if error.kind() == ErrorKind::NotFound => Err(MountError::Missing(at).into()),
@@ -212,21 +209,28 @@ fn mount_and_wait(
         warm: Box::new(warming.teller()),
     };
     let status = about.writer(AskedOwner::of(Arc::clone(&owner)), branch.files());
-    let mount = attach(args, (dir, read_only), status, branch, clock, end.clone())?;
-    if let Err(error) = note.publish() {
-        let what = format!("should this process be killed, nobody will say how much was lost: {error:#}");
-        opened.notices.push(what);
-    }
+    // A signal that came between mounting and listening would end this process and leave its mount.
+    listen_for_signals(end.clone())?;
+    let mount = attach(args, (dir, read_only), status, branch, clock, end)?;
+    opened.notices.extend(note.publish().err().map(unsaid));
     // Linux then knows it, and asks for it without the root's lock, which somebody may have who waits.
     let _ = std::fs::metadata(dir.join(HIDDEN));
-    listen_for_signals(end)?;
-    ready(&Ready {
+    let told = ready(&Ready {
         mounted: format!("{}@{name} at {}", args.what.drive, dir.display()),
         notices: opened.notices.into_iter().chain(news).collect(),
-    })?;
-    let reason = ended.recv().expect("the mount holds a sender");
+    });
+    let reason = match &told {
+        Ok(()) => ended.recv().expect("the mount holds a sender"),
+        // Nobody knows of a mount that nobody waits for.
+        Err(_) => End::Asked,
+    };
     warming.end();
-    finish(mount, &*files, &reason)
+    told.and(finish(mount, &*files, &reason))
+}
+
+/// Says what it costs that a mount has no note.
+fn unsaid(error: anyhow::Error) -> String {
+    format!("should this process be killed, nobody will say how much was lost: {error:#}")
 }
 
 /// Tells whether a session is over, by what became of a call of it.
@@ -272,7 +276,9 @@ fn taken(
     };
     let branch = Arc::new(held(args, (owner, clock), tell, hold)?);
     if !read_only {
-        opened.notices.extend(note.begin(&branch)?);
+        opened
+            .notices
+            .extend(note.begin(&branch).unwrap_or_else(|error| Some(unsaid(error))));
     }
     Ok(Had::Whole(branch))
 }

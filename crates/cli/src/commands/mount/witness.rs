@@ -49,7 +49,11 @@ impl Note {
         let last = std::fs::read(&path).ok().and_then(|note| sentence(&note));
         let pid = std::process::id();
         let at = path.with_extension(pid.to_string());
-        let counts = draft(&at, pid).with_context(|| format!("cannot write {}", at.display()))?;
+        let counts = draft(&at, pid).with_context(|| {
+            // Where there is no room, its name may be there all the same.
+            let _ = std::fs::remove_file(&at);
+            format!("cannot write {}", at.display())
+        })?;
         let begun = self.0.set(Draft { counts, at, path });
         begun.ok().context("a mount begins one note")?;
         Ok(last)
