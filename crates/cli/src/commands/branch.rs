@@ -1,5 +1,6 @@
 //! `tenure branch`: what branches and checkpoints there are.
 
+use crate::error::Told;
 use crate::output;
 use crate::place::Place;
 use crate::reach;
@@ -29,6 +30,9 @@ pub(crate) enum Command {
         /// The branch or checkpoint
         #[arg(value_parser = BranchName::parse)]
         name: BranchName,
+        /// Really delete it: nothing of it can be brought back. A stray needs no such word
+        #[arg(long)]
+        yes: bool,
         #[command(flatten)]
         place: Place,
     },
@@ -38,13 +42,27 @@ pub(crate) enum Command {
 pub(crate) fn run(command: &Command) -> Result<()> {
     match command {
         Command::List { drive, place, json } => list(drive, place, *json),
-        Command::Delete { drive, name, place } => {
-            let reached = reach::drive_for(place, drive, "branch")?;
-            reached.owner().delete_branch(name)?;
-            reached.close()?;
-            output::line(format_args!("{drive}@{name} is deleted"))
-        }
+        Command::Delete {
+            drive,
+            name,
+            yes,
+            place,
+        } => delete((drive, name), *yes, place),
     }
+}
+
+fn delete((drive, name): (&DriveName, &BranchName), yes: bool, place: &Place) -> Result<()> {
+    let reached = reach::drive_for(place, drive, "branch")?;
+    // A stray is deleted by whoever has looked at it.
+    if !yes && !reach::line(&reached.owner(), place, drive, name.as_str())?.is_stray {
+        return Err(Told::refused(
+            format!("deleting {drive}@{name} takes what is in no other branch or checkpoint, for ever"),
+            format!("tenure branch delete {drive} {name}{} --yes", place.options()),
+        ));
+    }
+    reached.owner().delete_branch(name)?;
+    reached.close()?;
+    output::line(format_args!("{drive}@{name} is deleted"))
 }
 
 /// Says what a line is. A stray is in quarantine: nobody has looked at it yet.

@@ -56,7 +56,7 @@ fn every_command_about_drives_reaches_them_over_the_network() {
         on(&["fork", "work@begun", "attempt"]);
         let lines = on(&["branch", "list", "work"]);
         assert!(lines.contains("begun") && lines.contains("attempt"), "{lines}");
-        on(&["branch", "delete", "work", "attempt"]);
+        on(&["branch", "delete", "work", "attempt", "--yes"]);
         let shown: serde_json::Value =
             serde_json::from_str(&on(&["drive", "show", "work", "--json"])).expect("it is JSON");
         assert_eq!(shown["owner_pid"], server.process().as_raw_nonzero().get());
