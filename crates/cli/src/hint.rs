@@ -70,14 +70,21 @@ pub(crate) fn held(by: &str) -> String {
             .unwrap_or_default()
     });
     let pid = pid.and_then(|digits| digits.parse().ok());
-    match pid.and_then(mounts::of) {
+    match pid {
+        Some(pid) => held_by_process(pid),
+        None => "tenure status lists the mounts; tenure unmount DIR frees it".to_owned(),
+    }
+}
+
+/// Says how what a process of this machine holds becomes free.
+pub(crate) fn held_by_process(pid: u32) -> String {
+    match mounts::of(pid) {
         Some(dir) => format!("tenure unmount {} frees it", quoted(dir)),
-        None => match pid {
-            Some(pid) => {
-                format!("tenure unmount DIR frees it; or see what has it: ps -o pid,user,stat,args {pid}")
-            }
-            None => "tenure status lists the mounts; tenure unmount DIR frees it".to_owned(),
-        },
+        None if mounts::is_detached(pid) => format!(
+            "its mount was taken away, and it ends when the last file that is open there is closed; kill -9 {pid} ends it at \
+             once, and what is not durable by then is lost"
+        ),
+        None => format!("tenure unmount DIR frees it; or see what has it: ps -o pid,user,stat,args {pid}"),
     }
 }
 

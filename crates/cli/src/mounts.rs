@@ -32,7 +32,11 @@ impl Process {
 /// Returns the directories on which drives are mounted (proc_pid_mountinfo(5)).
 pub(crate) fn all() -> Result<Vec<PathBuf>> {
     let text = std::fs::read("/proc/self/mountinfo").context("cannot read the list of mounts")?;
-    Ok(text.split(|&byte| byte == b'\n').filter_map(of_a_drive).collect())
+    Ok(of_drives(&text).collect())
+}
+
+fn of_drives(mountinfo: &[u8]) -> impl Iterator<Item = PathBuf> {
+    mountinfo.split(|&byte| byte == b'\n').filter_map(of_a_drive)
 }
 
 /// Returns what is mounted in `dir`, a path without symbolic links, by whomever; the latest first.
@@ -94,6 +98,13 @@ pub(crate) fn process(dir: &Path) -> Option<Process> {
 pub(crate) fn of(pid: u32) -> Option<PathBuf> {
     let dir = serves(pid)?;
     all().ok()?.contains(&dir).then_some(dir)
+}
+
+/// Tells whether a process serves a mount that has been taken away, as that process sees it.
+pub(crate) fn is_detached(pid: u32) -> bool {
+    let seen = std::fs::read(format!("/proc/{pid}/mountinfo")).ok();
+    let served = serves(pid).zip(seen);
+    served.is_some_and(|(dir, seen)| of_drives(&seen).all(|mounted| mounted != dir))
 }
 
 /// Tells whether a signal has stopped a process of this machine.

@@ -3,6 +3,7 @@
 use crate::clock::{MachineClock, random};
 use crate::drives::{self, Asked};
 use crate::error::Told;
+use crate::hint;
 use crate::home;
 use crate::mounts;
 use crate::neighbours::Neighbours;
@@ -173,7 +174,10 @@ pub(crate) fn drive(place: &Place, name: &DriveName, who: Who, cache: &Arc<Cache
             Ok(hosting) => return Ok(Reached::Here(hosting)),
             Err(error @ tenure_wire::Error::Refused(Refusal::Held { .. })) => last = Some(error),
             // Who may not even try the lock is answered by who has it, if somebody has.
-            Err(error) => return at_its_socket((&bucket, cache), name, &who)?.ok_or_else(|| error.into()),
+            Err(error) => {
+                return at_its_socket((&bucket, cache), name, &who)?
+                    .ok_or_else(|| not_hosted(error, name, &socket));
+            }
         }
         if let Some(reached) = at_its_socket((&bucket, cache), name, &who)? {
             return Ok(reached);
@@ -181,6 +185,28 @@ pub(crate) fn drive(place: &Place, name: &DriveName, who: Who, cache: &Arc<Cache
         std::thread::sleep(REST);
     }
     Err(last.expect("each try that goes on was refused").into())
+}
+
+/// Says what helps where the drive could be had, but not served at its socket: the error names it then.
+fn not_hosted(error: tenure_wire::Error, name: &DriveName, socket: &Path) -> anyhow::Error {
+    if !error.to_string().contains(&socket.display().to_string()) {
+        return error.into();
+    }
+    let Some(pid) = listener(socket) else {
+        let folder = socket.parent().unwrap_or(socket);
+        return Told::failed(error.to_string(), home::elsewhere(folder, home::SOCKETS));
+    };
+    Told::refused(
+        format!("process {pid} owned {name}, has lost it, and still listens for it: {error}"),
+        hint::held_by_process(pid),
+    )
+}
+
+/// Returns the process that listens at a socket.
+fn listener(socket: &Path) -> Option<u32> {
+    let stream = std::os::unix::net::UnixStream::connect(socket).ok()?;
+    let peer = rustix::net::sockopt::socket_peercred(&stream).ok()?;
+    u32::try_from(peer.pid.as_raw_nonzero().get()).ok()
 }
 
 /// Reaches the process of this machine that a drive's lock names, if it answers.

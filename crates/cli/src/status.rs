@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tenure_model::counted;
 use tenure_store::CacheUsage;
 
@@ -16,6 +17,11 @@ use tenure_store::CacheUsage;
 pub(crate) const HIDDEN: &str = ".tenure";
 /// Where a mount says how it is.
 pub(crate) const INSIDE: &str = ".tenure/status";
+
+/// The longest that a mount waits for its owner to say how it is.
+pub(crate) const OWNER_ANSWER_MAX: Duration = Duration::from_secs(2);
+/// How long a mount may take to say how it is when all are asked: it may wait for its owner.
+pub(crate) const ANSWER_MAX: Duration = OWNER_ANSWER_MAX.saturating_add(Duration::from_secs(1));
 
 /// What a mount says of itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -203,7 +209,7 @@ impl Status {
     pub(crate) fn how_to_give_up(&self) -> String {
         let at = output::quoted(&self.dir);
         format!(
-            "copy what you need out of {at}, where all can still be read; then kill {} && tenure unmount {at}, and mount again",
+            "copy what you need out of {at}, where all can still be read; then kill {}, which unmounts it, and mount again",
             self.pid
         )
     }

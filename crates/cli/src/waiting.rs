@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// How long nothing is said, and how long a mount may take to say how it is when all are asked.
+/// How long nothing is said.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A wait; it is over when this goes.

@@ -4,8 +4,8 @@ use crate::clock::MachineClock;
 use crate::error::Told;
 use crate::mounts::{self, Process};
 use crate::output;
-use crate::status::{Mounted, Status, escaped};
-use crate::waiting::{PATIENCE, Waiting};
+use crate::status::{ANSWER_MAX, Mounted, Status, escaped};
+use crate::waiting::Waiting;
 use anyhow::Result;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -83,7 +83,10 @@ fn all(json: bool) -> Result<()> {
     answers
         .iter()
         .filter_map(|(dir, answer)| match answer {
-            Answer::Status(_) => None,
+            Answer::Status(status) => status
+                .trouble
+                .as_ref()
+                .map(|trouble| format!("{}: {trouble}", dir.display())),
             Answer::Silent(process) => Some(format!("{}: {}", dir.display(), silent(*process))),
             Answer::Refused(why) => Some(why.clone()),
         })
@@ -109,7 +112,7 @@ fn ask(dirs: Vec<PathBuf>) -> Vec<(PathBuf, Answer)> {
     drop(say);
     let begun = MachineClock.elapsed();
     loop {
-        let left = PATIENCE.saturating_sub(MachineClock.elapsed().saturating_sub(begun));
+        let left = ANSWER_MAX.saturating_sub(MachineClock.elapsed().saturating_sub(begun));
         match hear.recv_timeout(left) {
             Ok((dir, Ok(mounted))) => {
                 answers.insert(dir, Answer::Status(Box::new(mounted.status)));
@@ -161,9 +164,10 @@ fn unknown(dir: &Path, pid: Option<u32>, trouble: &str) -> serde_json::Value {
 
 fn row(dir: &Path, status: &Status) -> [String; 6] {
     let unsynced = format!(
-        "{}, {}",
+        "{}, {}{}",
         counted(status.unsynced.ops, "change"),
-        output::bytes(status.unsynced.bytes)
+        output::bytes(status.unsynced.bytes),
+        status.lost.as_ref().map_or("", |_| "; nothing more is accepted")
     );
     [
         dir.display().to_string(),

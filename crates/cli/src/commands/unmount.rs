@@ -70,7 +70,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             UnmountError::NotPermitted { .. } => {
                 format!("who mounted it, or root, may: sudo tenure unmount {at}")
             }
-            UnmountError::NotMounted(_) | UnmountError::Busy(_) | UnmountError::Refused { .. } => {
+            UnmountError::NotMounted(_) => {
+                "somebody else has unmounted it meanwhile; tenure status lists the mounts".to_owned()
+            }
+            UnmountError::Busy(_) | UnmountError::Refused { .. } => {
                 format!("close what is open there (fuser -m {at}), or: tenure unmount --detach {at}")
             }
         };

@@ -160,6 +160,9 @@ fn a_detached_mount_returns_at_once_and_goes_on_for_its_users() {
     let mut file = File::create(dir.join("file")).expect("there is room");
     let said = home.done(&["unmount", "--detach", text(&dir)]);
     assert!(said.contains("goes on in the background"), "{said}");
+    let ends = format!("kill -9 {} ends it at once", pid.as_raw_nonzero());
+    let said = home.refused(&["mount", "work", text(&dir)]);
+    assert!(said.contains("is closed") && said.contains(&ends), "{said}");
     file.write_all(b"later").expect("it goes on");
     drop(file);
     until("its process ends", || {
@@ -256,12 +259,24 @@ fn a_mount_whose_lock_was_removed_says_of_nothing_that_it_is_durable() {
     let kept = home.tenure(&["unmount", text(&dir)]);
     let said = String::from_utf8_lossy(&kept.stderr).into_owned();
     assert_eq!(kept.status.code(), Some(3), "{said}");
-    let gives_up = format!("kill {} && tenure unmount", status["pid"]);
+    let gives_up = format!("kill {}, which unmounts it", status["pid"]);
     assert!(
         said.contains("cannot be made durable") && said.contains(&gives_up),
         "{said}"
     );
     assert!(!said.contains("0 changes"), "{said}");
+    let said = home.done(&["status"]);
+    assert!(
+        said.contains("nothing more is accepted") && said.contains(&format!("{}: ", text(&dir))),
+        "{said}"
+    );
+    // It has lost the drive, and nobody else can serve it.
+    let said = home.refused(&["check", "work"]);
+    assert!(
+        said.contains(&format!("process {} owned work, has lost it", status["pid"]))
+            && said.contains(&format!("hint: tenure unmount {}", text(&dir))),
+        "{said}"
+    );
     home.kill(&dir);
     let dir = home.mount("work", "m", &[]);
     assert_eq!(fs::read(dir.join("before")).expect("it was synced"), b"synced");
@@ -324,6 +339,10 @@ fn a_hint_names_the_place_that_was_meant() {
         (
             &["drive", "delete", "work"][..],
             format!("hint: tenure drive delete work {place} --yes"),
+        ),
+        (
+            &["branch", "delete", "work", "main"],
+            format!("hint: tenure branch delete work main {place} --yes"),
         ),
         (
             &["fork", "work@none", "new"],

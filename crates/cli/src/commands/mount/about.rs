@@ -1,20 +1,16 @@
 //! How a mount says how it is, to whoever reads `.tenure/status`.
 
-use crate::status::{CacheStatus, Status, Unsynced, Warm, escaped};
+use crate::status::{CacheStatus, OWNER_ANSWER_MAX, Status, Unsynced, Warm, escaped};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
-use std::time::Duration;
 use tenure_client::{Files, Salvage};
 use tenure_model::{Failure, Refusal};
 use tenure_mount::Status as WriteStatus;
 use tenure_store::Cache;
 use tenure_wire::{Opened, Owner};
-
-/// The longest that is waited for an owner to say how it is.
-const ANSWER_MAX: Duration = Duration::from_secs(2);
 
 /// An owner that is asked how it is: by one thread at a time, and nobody waits long for the answer.
 pub(super) struct AskedOwner {
@@ -46,7 +42,9 @@ impl AskedOwner {
         if asking.is_err() {
             self.is_asked.store(false, Ordering::Relaxed);
         }
-        receive.recv_timeout(ANSWER_MAX).unwrap_or_else(|_| Err(silent()))
+        receive
+            .recv_timeout(OWNER_ANSWER_MAX)
+            .unwrap_or_else(|_| Err(silent()))
     }
 }
 
