@@ -5,7 +5,7 @@
 use crate::branch::{Branch, Inner};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
-use tenure_model::{Failure, Ino, Kind};
+use tenure_model::{Failure, Ino, Kind, shown};
 use tenure_wire::Error;
 
 /// Damaged objects, and files of each, that are told: whoever needs more lets the drive be checked.
@@ -95,7 +95,7 @@ impl Inner {
                 continue;
             };
             for (ino, kind, name) in entries {
-                let path = format!("{path}/{}", String::from_utf8_lossy(&name));
+                let path = format!("{path}/{}", shown(&name));
                 if ino == wanted {
                     return Some(path);
                 }

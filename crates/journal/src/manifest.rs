@@ -102,6 +102,41 @@ pub struct Latest {
 }
 
 impl Latest {
+    /// Finds the newest one that is whole among those before `end`, or among all.
+    fn find_whole(
+        &mut self,
+        bucket: &dyn Bucket,
+        drive: &DriveName,
+        end: Option<Seq>,
+    ) -> Result<(), Failure> {
+        let is_before = |seq: &&Seq| end.is_none_or(|end| **seq < end);
+        for seq in self.seqs.iter().rev().filter(is_before) {
+            match read(bucket, drive, *seq) {
+                Ok(manifest) => {
+                    self.manifest = Some(manifest);
+                    break;
+                }
+                Err(failure @ Failure::Corrupt(_)) => self.damaged.push(failure),
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts the newest one for damaged, because of what it names, and finds the one before.
+    pub(crate) fn pass_over(
+        &mut self,
+        bucket: &dyn Bucket,
+        drive: &DriveName,
+        why: Failure,
+    ) -> Result<(), Failure> {
+        let Some(passed) = self.manifest.take() else {
+            return Err(why);
+        };
+        self.damaged.push(why);
+        self.find_whole(bucket, drive, Some(passed.at.seq))
+    }
+
     /// Adds to what cannot be read of the journal that a newer manifest is damaged, with which it would not be needed.
     pub(crate) fn blamed(&self, failure: Failure) -> Failure {
         match (failure, self.damaged.first()) {
@@ -137,16 +172,7 @@ pub fn latest(bucket: &dyn Bucket, drive: &DriveName) -> Result<Latest, Failure>
         damaged: Vec::new(),
         oldest_epoch: Epoch(1),
     };
-    for seq in latest.seqs.iter().rev() {
-        match read(bucket, drive, *seq) {
-            Ok(manifest) => {
-                latest.manifest = Some(manifest);
-                break;
-            }
-            Err(failure @ Failure::Corrupt(_)) => latest.damaged.push(failure),
-            Err(failure) => return Err(failure),
-        }
-    }
+    latest.find_whole(bucket, drive, None)?;
     if let Some(oldest) = latest.seqs.first() {
         // One that is damaged tells nothing; then every epoch is looked at.
         latest.oldest_epoch = read(bucket, drive, *oldest).map_or(Epoch(1), |oldest| oldest.epoch);

@@ -102,6 +102,11 @@ impl Opening {
         self.survey.latest.manifest.as_ref()
     }
 
+    /// Goes on with the manifest before, because what the newest one names is damaged.
+    pub fn pass_over(&mut self, why: Failure) -> Result<(), Failure> {
+        self.survey.latest.pass_over(&*self.bucket, &self.drive, why)
+    }
+
     /// Returns the newer manifests that are damaged, each named. If the journal does not reach back behind
     /// them, `replay` fails.
     pub fn damaged_manifests(&self) -> &[Failure] {

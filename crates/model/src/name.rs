@@ -119,6 +119,26 @@ fn valid_reference(text: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
+/// Returns the bytes of a name as they may stand in a line that a person reads: what is no text, or would do something to a
+/// terminal, by escapes, so that no two names look the same.
+pub fn shown(name: &[u8]) -> String {
+    let mut shown = String::with_capacity(name.len());
+    for chunk in name.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            if c.is_control() || c == '\\' {
+                shown.extend(c.escape_default());
+            } else {
+                shown.push(c);
+            }
+        }
+        chunk
+            .invalid()
+            .iter()
+            .for_each(|byte| shown.push_str(&format!("\\x{byte:02x}")));
+    }
+    shown
+}
+
 /// What a person names: a drive, and a branch or checkpoint of it (`drive`, `drive@branch`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ref {

@@ -56,10 +56,9 @@ struct Recovery<'a> {
 pub(crate) fn recover(
     bucket: &dyn Bucket,
     name: &DriveName,
-    (opening, packs): (Opening, Packs),
+    (mut opening, packs): (Opening, Packs),
 ) -> Result<Recovered, Error> {
-    let begun = Recovery::from_manifest(bucket, packs, (name, opening.manifest()));
-    let mut recovery = begun.map_err(hinted)?;
+    let mut recovery = Recovery::begin(bucket, packs, (name, &mut opening))?;
     recovery
         .notices
         .extend(opening.damaged_manifests().iter().map(|failure| {
@@ -98,11 +97,11 @@ pub(crate) fn recover(
 }
 
 impl<'a> Recovery<'a> {
-    /// Starts from the newest manifest: its rows, and the packs that it and the bucket know.
-    fn from_manifest(
+    /// Starts from the newest manifest whose rows are whole, and the packs that it and the bucket know.
+    fn begin(
         bucket: &'a dyn Bucket,
         packs: Packs,
-        (name, manifest): (&DriveName, Option<&Manifest>),
+        (name, opening): (&DriveName, &mut Opening),
     ) -> Result<Self, Error> {
         let memory = Memory::new();
         let listing = Packs::list(bucket, name)?;
@@ -111,9 +110,19 @@ impl<'a> Recovery<'a> {
         let notices = damaged_lists(lists)?;
         let packs = Arc::new(packs);
         let loader = Loader::new(packs.clone());
-        let state = match manifest {
-            None => State::new(memory.clone()),
-            Some(manifest) => stored_state(manifest, &packs, &loader, &memory)?,
+        let state = loop {
+            let stored = match opening.manifest() {
+                None => break State::new(memory.clone()),
+                Some(manifest) => stored_state(manifest, &packs, &loader, &memory),
+            };
+            match stored {
+                Ok(state) => break state,
+                Err(Error::Failed(Failure::Corrupt(why))) => {
+                    let why = format!("{why}; the drive's own state is in it");
+                    opening.pass_over(Failure::Corrupt(why))?;
+                }
+                Err(error) => return Err(error),
+            }
         };
         // The table names packs that are gone as well, so that what they held is refused by name.
         add_all(&packs, state.packs());
@@ -233,16 +242,6 @@ fn stored_state(
     let rows = Tree::stored(root, &Memory::new());
     loader.load_all(&rows)?;
     Ok(State::stored(rows, memory.clone()).map_err(|error| not_a_state(&error))?)
-}
-
-/// Says what to do about a pack without which the drive's own state cannot be read.
-fn hinted(error: Error) -> Error {
-    match error {
-        Error::Failed(Failure::Corrupt(why)) => Error::Failed(Failure::Corrupt(format!(
-            "{why}; the drive's own state is in it: restore that object from a copy of the bucket"
-        ))),
-        Error::Failed(_) | Error::Refused(_) => error,
-    }
 }
 
 /// Says which lists of what is missing are damaged: what they name is known as missing, and not where it belongs.

@@ -81,3 +81,12 @@ fn names_sort_by_their_bytes() {
     let name = |bytes: &[u8]| Name::parse(bytes).expect("it is a name");
     assert!(name(b"B") < name(b"a") && name(b"a") < name(b"a\x01") && name(b"z") < name(b"\xff"));
 }
+
+#[test]
+fn a_name_is_shown_so_that_it_does_nothing_to_a_terminal_and_is_like_no_other() {
+    let shown = |name: &[u8]| tenure_model::shown(name);
+    assert_eq!(shown("größe 1.txt".as_bytes()), "größe 1.txt");
+    assert_eq!(shown(b"a\x1b[31mred\nerror"), "a\\u{1b}[31mred\\nerror");
+    assert_eq!(shown(b"a\xff\xc3b"), "a\\xff\\xc3b");
+    assert_ne!(shown(b"\\xff"), shown(b"\xff"));
+}

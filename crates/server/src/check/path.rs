@@ -4,7 +4,7 @@ use crate::load::Loader;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 use tenure_core::Branch;
-use tenure_model::{Ino, Kind};
+use tenure_model::{Ino, Kind, shown};
 
 /// Returns a path of each wanted inode, as far as directories can be read.
 pub(super) fn paths(
@@ -19,7 +19,7 @@ pub(super) fn paths(
             break;
         }
         for (ino, kind, name) in entries(branch, loader, directory) {
-            let path = format!("{path}/{}", String::from_utf8_lossy(&name));
+            let path = format!("{path}/{}", shown(&name));
             if wanted.contains_key(&ino) {
                 found.entry(ino).or_insert_with(|| path.clone());
             }

@@ -347,9 +347,19 @@ fn a_check_of_the_usual_depth_finds_a_damaged_claim_and_a_damaged_manifest() {
     }
 }
 
+/// Takes away what the journal holds, as is done once a state has made it unnecessary.
+fn forget_journal(bucket: &MemoryBucket) {
+    for key in bucket.list("drives/work/journal/").unwrap() {
+        if !key.as_str().ends_with("sealed") {
+            bucket.delete(&key).unwrap();
+        }
+    }
+}
+
 #[test]
 fn a_damaged_state_is_refused_by_name() {
     let (bucket, ..) = two_files();
+    forget_journal(&bucket);
     for key in packs(&bucket) {
         damage(&bucket, &key, |bytes| {
             bytes.iter_mut().for_each(|byte| *byte ^= 0x55)
@@ -364,6 +374,7 @@ fn a_damaged_state_is_refused_by_name() {
 #[test]
 fn a_drive_whose_state_cannot_be_read_is_not_claimed() {
     let (bucket, one, two) = two_files();
+    forget_journal(&bucket);
     for key in packs(&bucket) {
         if key != one && key != two {
             bucket.delete(&key).unwrap();
@@ -392,4 +403,30 @@ fn a_drive_that_falls_back_to_an_older_manifest_says_so() {
         notices.iter().any(|notice| notice.contains(newest.as_str())),
         "{notices:?}"
     );
+}
+
+/// What an older manifest and the journal make up for keeps no drive from being opened.
+#[test]
+fn a_drive_whose_newest_state_is_damaged_falls_back_to_the_one_before() {
+    let (bucket, one, two) = two_files();
+    let of_files = [one, two];
+    let newest = packs(&bucket).into_iter().rfind(|key| !of_files.contains(key));
+    let newest = newest.expect("the state is in packs of its own");
+    damage(&bucket, &newest, |bytes| {
+        bytes.iter_mut().for_each(|byte| *byte ^= 0x55)
+    });
+    let drive = open(&bucket);
+    let notices = drive.notices();
+    assert!(
+        notices.iter().any(|notice| notice.contains(newest.as_str())),
+        "{notices:?}"
+    );
+    let reader = Holder::reader(&drive, "main");
+    for name in ["one", "two"] {
+        assert_eq!(reader.read(name).len(), 500_000);
+    }
+    drive.close().unwrap();
+    // What was damaged is in no newer state.
+    bucket.delete(&newest).unwrap();
+    open(&bucket).close().unwrap();
 }

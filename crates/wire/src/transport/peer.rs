@@ -1,9 +1,9 @@
 //! Who is at the other end of a stream: a process of this machine, as the kernel says, or somebody far away.
 
+use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::Timespec;
-use rustix::net::sockopt::socket_peercred;
-use rustix::process::{PidfdFlags, Uid, geteuid, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Uid, geteuid, pidfd_open};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 use tenure_model::Refusal;
@@ -20,17 +20,18 @@ pub(super) enum Peer {
 impl Peer {
     /// Looks who is at the other end of a unix socket; only the same user and root may be.
     pub(super) fn of(socket: impl AsFd) -> Result<Self, Refusal> {
-        let peer = socket_peercred(socket)
+        let peer = getsockopt(&socket, PeerCredentials)
             .map_err(|error| Refusal::Because(format!("the kernel does not say who is there: {error}")))?;
-        if !may_speak(peer.uid, geteuid()) {
+        if !may_speak(Uid::from_raw(peer.uid()), geteuid()) {
             return Err(Refusal::Because(format!(
                 "user {} is at the other end, but only user {} and root may speak here",
-                peer.uid.as_raw(),
+                peer.uid(),
                 geteuid().as_raw()
             )));
         }
-        // One that cannot be watched (it lives in another namespace, or has ended) is as good as far.
-        Ok(pidfd_open(peer.pid, PidfdFlags::empty()).map_or(Self::Far, Self::Near))
+        // One that cannot be watched (it lives in another namespace, where it has no number, or has ended) is as good as far.
+        let process = Pid::from_raw(peer.pid()).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+        Ok(process.map_or(Self::Far, Self::Near))
     }
 }
 
