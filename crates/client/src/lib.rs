@@ -13,7 +13,6 @@ mod file;
 mod files;
 mod frays;
 mod lapse;
-mod lent;
 mod log;
 mod merge;
 mod near;

@@ -121,17 +121,6 @@ impl Shipping {
         }
     }
 
-    /// Begins behind what the owner names, before the first batch.
-    pub(crate) fn begin_behind(&mut self, start: Digest) {
-        debug_assert_eq!(self.number, 0, "nothing was shipped");
-        self.previous = start;
-    }
-
-    /// Tells whether no batch waits to become durable.
-    pub(crate) fn has_all(&self) -> bool {
-        self.accepted.is_none()
-    }
-
     /// Has all batches from here on go into the stray.
     pub(crate) fn begin_salvage(&mut self) {
         if matches!(self.goal, Goal::Branch) {
@@ -385,10 +374,9 @@ impl Inner {
     }
 
     fn ship_cut(&self, shipping: &mut Shipping, (log, after): &Cut) -> Result<(), Error> {
-        let branch = self.id.ok_or(Refusal::ReadOnly)?;
-        let batch = |shipping: &Shipping| Batch {
+        let batch = Batch {
             session: self.opened.session,
-            branch,
+            branch: self.id.ok_or(Refusal::ReadOnly)?,
             epoch: self.opened.epoch,
             number: shipping.number + 1,
             previous: shipping.previous,
@@ -400,12 +388,7 @@ impl Inner {
             contents: log.contents,
             since: log.oldest(),
         });
-        let mut shipped = self.ship_batch(shipping, batch(shipping), after);
-        if let (Err(Error::Refused(Refusal::Unjoined)), Some(rejoin)) = (&shipped, self.rejoins.get()) {
-            rejoin()?;
-            shipped = self.ship_batch(shipping, batch(shipping), after);
-        }
-        let Shipped { digest } = shipped?;
+        let Shipped { digest } = self.ship_batch(shipping, batch, after)?;
         self.witness.shipped(log.count);
         shipping.number += 1;
         shipping.previous = digest;
@@ -511,7 +494,6 @@ impl Inner {
 pub(crate) fn is_not_done(error: &Error) -> bool {
     matches!(
         error,
-        Error::Refused(Refusal::NoSpace | Refusal::Unjoined)
-            | Error::Failed(Failure::NoSpace(_) | Failure::DidNotHappen(_))
+        Error::Refused(Refusal::NoSpace) | Error::Failed(Failure::NoSpace(_) | Failure::DidNotHappen(_))
     )
 }

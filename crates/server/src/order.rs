@@ -246,8 +246,7 @@ fn room_for(record: &Record) -> Room {
         | Record::CheckpointDeleted { .. }
         | Record::Left { .. }
         | Record::Dropped { .. }
-        | Record::Revoked { .. }
-        | Record::Ousted { .. } => Room::Last,
+        | Record::Revoked { .. } => Room::Last,
         Record::DriveCreated { .. }
         | Record::SessionOpened { .. }
         | Record::Granted { .. }

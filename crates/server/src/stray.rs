@@ -30,7 +30,7 @@ impl Inner {
         })?;
         for other in sharers.into_iter().filter(|other| *other != session) {
             tracing::warn!(session = other.0, "what a session shares is taken from it");
-            self.end_sharer(other, branch)?;
+            self.close_session(other)?;
         }
         match holder.filter(|holder| *holder != session) {
             Some(holder) => {
@@ -114,7 +114,7 @@ impl Live {
     }
 
     /// Returns the name of the next stray: which branch it comes from, whose machine had that, and a number.
-    pub(crate) fn stray_name(&self, branch: BranchId, holder: SessionId) -> Result<BranchName, Error> {
+    fn stray_name(&self, branch: BranchId, holder: SessionId) -> Result<BranchName, Error> {
         let line = self.state.line(branch).ok_or(Refusal::Stale)?;
         let session = self.state.session(holder).ok_or(Refusal::Stale)?;
         let name = line.name.strip_prefix("stray-").unwrap_or(&line.name);

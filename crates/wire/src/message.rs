@@ -7,7 +7,6 @@
 mod error;
 mod fields;
 mod greeting;
-mod lent;
 mod request;
 mod response;
 mod shared;

@@ -1,6 +1,5 @@
 //! The room `core`, tried from outside.
 
-mod cover;
 mod decisions;
 mod faults;
 mod frayed;

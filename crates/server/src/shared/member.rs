@@ -1,8 +1,9 @@
 //! Sessions that share a branch: how they come, what they have open, and how they leave.
 
-use super::{Member, Share, Undone, tell};
+use super::{Member, Undone, tell};
 use crate::drive::Inner;
 use crate::order::Live;
+use std::collections::BTreeSet;
 use tenure_core::Branch;
 use tenure_model::{Attr, BranchId, Ino, InoRange, Record, Refusal, SessionId, limits};
 use tenure_wire::shared::Sharer;
@@ -53,66 +54,21 @@ impl Inner {
             live.state.shares(session, branch)?;
             Ok((Record::Left { session, branch }, ()))
         })?;
-        self.forget_sharer(session, branch)
-    }
-
-    /// Forgets what a session that shares a branch no longer had open, locked and borrowed.
-    fn forget_sharer(&self, session: SessionId, branch: BranchId) -> Result<(), Error> {
         let told = self.with(|live| {
             let Some(share) = live.shares.0.get_mut(&branch) else {
                 return Ok(Vec::new());
             };
             if let Some(member) = share.members.remove(&session) {
                 share.adrift.extend(member.open);
-                share.adrift.extend(member.orphans);
-            }
-            let lent: Vec<Ino> = share.cover.of(session).collect();
-            for directory in lent {
-                share.take_back(directory, session);
             }
             share.locks.end_session(session);
             if let Some(gathering) = &mut share.gathering {
                 gathering.forget(session);
             }
-            Ok(share.news())
+            Ok(share.grant_locks())
         })?;
         tell(told);
         self.drop_adrift(branch)
-    }
-
-    /// Ends a session that shares a branch. Where parts of it may be lent to the session, what that had not shipped goes into a stray.
-    pub(crate) fn end_sharer(&self, session: SessionId, branch: BranchId) -> Result<(), Error> {
-        let may_hold = self.with(|live| {
-            let share = live.shares.0.get(&branch);
-            // Of who has not come to this owner nobody knows what was lent to him.
-            let holds = |share: &Share| {
-                !share.members.contains_key(&session) || share.cover.of(session).next().is_some()
-            };
-            let sharing = live.state.sharing(branch);
-            let ships = sharing.is_some_and(|sharing| sharing.grant(session).is_some());
-            Ok(ships && share.is_none_or(holds))
-        })?;
-        if may_hold {
-            self.oust(session, branch)
-        } else {
-            self.close_session(session)
-        }
-    }
-
-    /// Ends a session that shares a branch and may have something that it has not shipped: that goes into a stray.
-    pub(super) fn oust(&self, session: SessionId, branch: BranchId) -> Result<(), Error> {
-        let time = self.options.clock.now();
-        self.accept(|live| {
-            let stray = live.stray_name(branch, session)?;
-            let record = Record::Ousted {
-                session,
-                branch,
-                stray,
-                time,
-            };
-            Ok((record, ()))
-        })?;
-        self.forget_sharer(session, branch)
     }
 
     pub(crate) fn hold(&self, who: Sharer, ino: Ino) -> Result<Attr, Error> {
@@ -136,15 +92,12 @@ impl Inner {
             let Some(member) = share.members.get_mut(&who.session) else {
                 return Ok(());
             };
-            for ino in inos {
-                let was_lent = member.orphans.remove(ino);
-                if was_lent {
-                    share.cover.uncover(*ino);
-                }
-                if member.open.remove(ino) || was_lent {
-                    share.adrift.insert(*ino);
-                }
-            }
+            let gone: BTreeSet<Ino> = inos
+                .iter()
+                .copied()
+                .filter(|ino| member.open.remove(ino))
+                .collect();
+            share.adrift.extend(gone);
             Ok(())
         })?;
         self.drop_adrift(who.branch)
@@ -161,24 +114,9 @@ impl Inner {
             let sharing = live.state.sharing(branch).into_iter();
             sharing.flat_map(|sharing| sharing.sessions()).collect()
         };
-        let silent = self.silent_among(sharers)?;
-        silent
+        self.silent_among(sharers)?
             .into_iter()
-            .try_for_each(|session| self.end_gone(session, branch))
-    }
-
-    /// As [`Inner::end_sharer`], of a session that another caller may have ended just now.
-    pub(super) fn end_gone(&self, session: SessionId, branch: BranchId) -> Result<(), Error> {
-        match self.end_sharer(session, branch) {
-            Err(Error::Refused(Refusal::Stale)) => Ok(()),
-            ended => ended,
-        }
-    }
-
-    /// Tells whether parts of shared branches are lent to a session.
-    pub(crate) fn borrows(live: &Live, session: SessionId) -> bool {
-        let mut shares = live.shares.0.values();
-        shares.any(|share| share.cover.of(session).next().is_some())
+            .try_for_each(|session| self.close_session(session))
     }
 }
 

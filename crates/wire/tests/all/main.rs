@@ -12,7 +12,6 @@ mod hostile;
 mod killed;
 mod lanes;
 mod leases;
-mod lent;
 mod mend;
 mod peer;
 mod samples;
