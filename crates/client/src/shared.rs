@@ -170,7 +170,7 @@ impl Inner {
         self.ask_then(callers, ask, |_, _| {})
     }
 
-    /// As `ask`; notes what was answered before another owner can be brought what is known here.
+    /// As `ask`; notes what came of it before another owner can be brought what is known here.
     fn ask_then<R>(
         &self,
         callers: Callers,
@@ -179,14 +179,19 @@ impl Inner {
     ) -> Result<R, Error> {
         let until = self.clock.elapsed() + limits::WAIT_MAX;
         loop {
-            self.check()?;
-            let rejoined = self.state.lock().rejoined;
-            match ask(&*self.owner) {
-                Err(Error::Refused(Refusal::Unjoined)) => self.rejoin()?,
-                Err(error @ Error::Refused(Refusal::Stale)) => {
-                    self.break_down(&error);
-                    return Err(error);
+            let rejoined = {
+                let mut state = self.state.lock();
+                if let Some(error) = state.broken.clone() {
+                    let refused = Err(error);
+                    note(&mut state, &refused);
+                    return refused;
                 }
+                state.rejoined
+            };
+            match ask(&*self.owner) {
+                // Where it is not taken, all is over here.
+                Err(Error::Refused(Refusal::Unjoined)) => drop(self.rejoin()),
+                Err(error @ Error::Refused(Refusal::Stale)) => self.break_down(&error),
                 Err(error) if may_succeed(&error) && self.clock.elapsed() < until => {
                     self.rest();
                 }

@@ -4,8 +4,8 @@ use crate::owner::Watched;
 use crate::world::{At, Jumping, StillClock, create_with, name, options, server_options, who};
 use std::sync::Arc;
 use std::time::Duration;
-use tenure_client::{Files, SharedBranch};
-use tenure_model::{Clock, Ino, Lock, LockFamily, LockKind, LockRange, Locked, NewNode};
+use tenure_client::{Error, Files, SharedBranch};
+use tenure_model::{Clock, Ino, Lock, LockFamily, LockKind, LockRange, Locked, NewNode, Refusal};
 use tenure_server::Drive;
 use tenure_store::MemoryBucket;
 use tenure_wire::Owner;
@@ -96,4 +96,21 @@ fn what_an_owner_answered_that_was_replaced_before_it_was_heard_is_asked_of_the_
         assert_eq!(owner.asked(), before + 2);
     }
     assert_eq!(read(&shared, ino), b"once;");
+}
+
+/// What was refused to whoever asked for it was never accepted: it is not counted with what is lost.
+#[test]
+fn what_a_session_that_is_over_is_refused_is_not_counted_as_lost_with_it() {
+    let drive = drive();
+    let shared = share(drive.clone(), Arc::new(StillClock));
+    let (ino, _) = shared.create(Ino::ROOT, &name("log"), &NewNode::file()).unwrap();
+    let accepted = shared.unsynced();
+    assert_eq!(accepted.ops, 1);
+    Owner::close(&*drive, shared.opened().session).unwrap();
+    let stale = Error::Refused(Refusal::Stale);
+    // The first is refused by the owner, the others here.
+    for _ in 0..3 {
+        assert_eq!(shared.append(ino, b"late;").unwrap_err(), stale);
+        assert_eq!(shared.unsynced(), accepted);
+    }
 }
