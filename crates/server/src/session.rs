@@ -104,7 +104,7 @@ impl Inner {
     pub(crate) fn close_session(&self, session: SessionId) -> Result<(), Error> {
         let (held, shared) = self.with(|live| {
             live.state.session(session).ok_or(Refusal::Stale)?;
-            Ok((live.state.held_by(session), live.state.shared_by(session)))
+            Ok((live.state.held_by(session), live.shared_by(session)))
         })?;
         for branch in held {
             match self.take_back(session, branch) {
@@ -178,7 +178,7 @@ impl Inner {
     pub(crate) fn give_back(&self, session: SessionId, branch: BranchId) -> Result<(), Error> {
         let shares = self.with(|live| {
             live.known(session)?;
-            Ok(live.state.shares(session, branch).is_ok())
+            Ok(live.sharers(branch).contains(&session))
         })?;
         if shares {
             return self.leave(session, branch);

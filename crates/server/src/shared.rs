@@ -113,6 +113,25 @@ impl Live {
         Ok(())
     }
 
+    /// Returns who shares a branch, also who has left it in a record that is not known to be durable: what he has is his until then.
+    pub(crate) fn sharers(&self, branch: BranchId) -> BTreeSet<SessionId> {
+        let sharing = self.state.sharing(branch).into_iter();
+        let members = self.shares.0.get(&branch).into_iter();
+        let members = members.flat_map(|share| share.members.keys().copied());
+        sharing
+            .flat_map(|sharing| sharing.sessions())
+            .chain(members)
+            .collect()
+    }
+
+    /// Returns the branches of which a session is one of the sharers.
+    pub(crate) fn shared_by(&self, session: SessionId) -> Vec<BranchId> {
+        let sharing = self.state.shared().map(|(branch, _)| branch);
+        let branches: BTreeSet<_> = sharing.chain(self.shares.0.keys().copied()).collect();
+        let shares = |branch: &BranchId| self.sharers(*branch).contains(&session);
+        branches.into_iter().filter(shares).collect()
+    }
+
     /// Returns what is known of a branch that a session shares, if this owner has heard of it and waits for nobody.
     fn share(&mut self, who: Sharer) -> Result<&mut Share, Error> {
         self.known(who.session)?;

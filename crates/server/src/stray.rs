@@ -24,13 +24,11 @@ impl Inner {
             live.known(session)?;
             let (branch, _) = live.named(name)?;
             let holder = live.state.grant(branch).map(|grant| grant.session);
-            let sharing = live.state.sharing(branch).into_iter();
-            let sharers: Vec<_> = sharing.flat_map(|sharing| sharing.sessions()).collect();
-            Ok((branch, holder, sharers))
+            Ok((branch, holder, live.sharers(branch)))
         })?;
         for other in sharers.into_iter().filter(|other| *other != session) {
             tracing::warn!(session = other.0, "what a session shares is taken from it");
-            self.close_session(other)?;
+            self.end_session(other)?;
         }
         match holder.filter(|holder| *holder != session) {
             Some(holder) => {

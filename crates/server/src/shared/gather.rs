@@ -186,8 +186,10 @@ impl Inner {
                 session = session.0,
                 "a session that shares a branch has not come back and is over"
             );
-            self.close_session(session)?;
+            self.end_session(session)?;
         }
+        // Also what a try before has put in order: the next owner waits for none of them again.
+        self.settle_all()?;
         while let Some((id, kept)) = self.next_act(branch)? {
             self.do_again(branch, id, &kept)?;
             // Not before: what fails here is tried again with the next question.
@@ -280,11 +282,8 @@ impl Inner {
             session = session.0,
             "a session is over: what it did followed what was lost with another"
         );
-        match self.close_session(session) {
-            // It has two acts of that kind.
-            Err(Error::Refused(Refusal::Stale)) => Ok(()),
-            closed => closed,
-        }
+        // It may have two acts of that kind.
+        self.end_session(session)
     }
 
     /// Notes every inode without an entry: who had it open at the owner before may be gone.

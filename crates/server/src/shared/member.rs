@@ -2,7 +2,6 @@
 
 use super::{Member, Undone, tell};
 use crate::drive::Inner;
-use crate::order::Live;
 use std::collections::BTreeSet;
 use tenure_core::Branch;
 use tenure_model::{Attr, BranchId, Ino, InoRange, Record, Refusal, SessionId, limits};
@@ -50,10 +49,15 @@ impl Inner {
 
     /// Lets a session share a branch no longer: what it alone had open goes, and its locks are free.
     pub(crate) fn leave(&self, session: SessionId, branch: BranchId) -> Result<(), Error> {
-        self.accept(|live| {
-            live.state.shares(session, branch)?;
-            Ok((Record::Left { session, branch }, ()))
-        })?;
+        if self.with(|live| Ok(live.state.shares(session, branch).is_ok()))? {
+            self.accept(|live| {
+                live.state.shares(session, branch)?;
+                Ok((Record::Left { session, branch }, ()))
+            })?;
+        } else {
+            // A try before has put it in order, and was not told that it is durable.
+            self.settle_all()?;
+        }
         let told = self.with(|live| {
             let Some(share) = live.shares.0.get_mut(&branch) else {
                 return Ok(Vec::new());
@@ -110,13 +114,9 @@ impl Inner {
 
     /// Ends sessions that share a branch and have said nothing for as long as a lease lasts, when another wants what they have.
     pub(crate) fn end_silent_sharers(&self, branch: BranchId) -> Result<(), Error> {
-        let sharers = |live: &Live| {
-            let sharing = live.state.sharing(branch).into_iter();
-            sharing.flat_map(|sharing| sharing.sessions()).collect()
-        };
-        self.silent_among(sharers)?
+        self.silent_among(|live| live.sharers(branch).into_iter().collect())?
             .into_iter()
-            .try_for_each(|session| self.close_session(session))
+            .try_for_each(|session| self.end_session(session))
     }
 }
 

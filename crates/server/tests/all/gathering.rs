@@ -1,15 +1,16 @@
 //! What sessions that share a branch bring to its next owner, and what they leave behind.
 
-use crate::shared::{Member, open_with, refused};
-use crate::world::{StillClock, create, on_each_tier, open, try_open};
+use crate::owners::made;
+use crate::shared::{Member, lock, open_with, refused};
+use crate::world::{OWNER_WAIT, StillClock, create, drive_name, on_each_tier, open, options, try_open,};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure_model::{Ino, Refusal};
+use tenure_model::{Ino, LockKind, Locked, Refusal};
 use tenure_server::Drive;
 use tenure_store::MemoryBucket;
 use tenure_store::faulty::{FaultyBucket, Plan};
-use tenure_wire::shared::WriteAt;
+use tenure_wire::shared::{LockAsk, WriteAt};
 use tenure_wire::{Error, Hold, Owner};
 
 /// Also when it is its own question with which the waiting ends.
@@ -53,6 +54,55 @@ fn what_sessions_bring_is_kept_while_the_bucket_of_their_next_owner_fails() {
         let both = ["first", "second"].map(str::to_owned);
         assert_eq!(ada.names(), BTreeSet::from(both));
     });
+}
+
+/// That is tried again with the next question.
+#[test]
+fn who_does_not_come_back_ends_no_others_though_the_bucket_fails_meanwhile() {
+    let memory = made();
+    let drive = open(&memory);
+    let (mut ada, mut bob) = (Member::new(&drive, "ada"), Member::new(&drive, "bob"));
+    ada.create("of ada", Hold::No).unwrap();
+    ada.sync();
+    drop(drive);
+    let faulty = Arc::new(FaultyBucket::new(Arc::new(memory), Plan::none()));
+    let clock = Arc::<StillClock>::default();
+    let drive = Drive::open(faulty.clone(), &drive_name(), options(&clock)).unwrap();
+    clock.pass(OWNER_WAIT);
+    ada.rejoin(&drive).unwrap();
+    clock.pass(Duration::from_secs(6));
+    faulty.set_outage(true);
+    for _ in 0..2 {
+        let failed = ada.attr(Ino::ROOT);
+        assert!(matches!(failed, Err(Error::Failed(_))), "{failed:?}");
+    }
+    faulty.set_outage(false);
+    assert_eq!(ada.names(), BTreeSet::from(["of ada".to_owned()]));
+    assert_eq!(refused(bob.rejoin(&drive)), Refusal::Stale);
+}
+
+#[test]
+fn who_leaves_while_the_bucket_fails_keeps_no_lock_once_it_is_told() {
+    let faulty = Arc::new(FaultyBucket::new(Arc::new(made()), Plan::none()));
+    let drive = try_open(faulty.clone()).unwrap();
+    for closes in [true, false] {
+        let (ada, bob) = (Member::new(&drive, "ada"), Member::new(&drive, "bob"));
+        let lock = |member: &Member| {
+            let lock = lock(member, (0, 9), LockKind::Exclusive);
+            member.lock(LockAsk::Take { lock, ticket: None })
+        };
+        let leave = || match closes {
+            true => Owner::close(&*drive, ada.who.session),
+            false => drive.give_back(ada.who.session, ada.who.branch),
+        };
+        assert_eq!(lock(&ada), Locked::Taken);
+        faulty.set_outage(true);
+        assert!(leave().is_err());
+        faulty.set_outage(false);
+        leave().unwrap();
+        assert_eq!(lock(&bob), Locked::Taken);
+        Owner::close(&*drive, bob.who.session).unwrap();
+    }
 }
 
 /// What is dropped when the last one leaves is dropped again by the next owner.

@@ -142,7 +142,7 @@ impl Member {
         drive.rejoin(self.who, &self.brought())
     }
 
-    fn lock(&self, ask: LockAsk) -> Locked {
+    pub(crate) fn lock(&self, ask: LockAsk) -> Locked {
         self.drive.lock(self.who, &ask).unwrap()
     }
 
@@ -649,7 +649,7 @@ fn what_nobody_was_answered_is_found_by_what_followed_it_or_done_at_the_end() {
     assert!(again.inode.is_some(), "it is known under its number");
 }
 
-fn lock(member: &Member, range: (u64, u64), kind: LockKind) -> Lock {
+pub(crate) fn lock(member: &Member, range: (u64, u64), kind: LockKind) -> Lock {
     Lock {
         ino: Ino(20),
         family: LockFamily::Posix,
