@@ -293,8 +293,9 @@ impl Owner<Branch> for Drive {
         self.inner.answer(|| self.inner.let_go(who, inos))
     }
 
+    /// Where nothing waits no record proves anything, and what the session has seen may be at a newer owner.
     fn sync(&self, who: Sharer) -> Result<(), Error> {
-        self.inner.change(|| self.inner.sync(who))
+        self.inner.answer(|| self.inner.sync(who))
     }
 
     fn lock(&self, who: Sharer, ask: &LockAsk) -> Result<Locked, Error> {

@@ -1,8 +1,8 @@
 //! What sessions that share a branch bring to its next owner, and what they leave behind.
 
-use crate::owners::made;
+use crate::owners::{is_fenced, made};
 use crate::shared::{Member, lock, open_with, refused};
-use crate::world::{OWNER_WAIT, StillClock, create, drive_name, on_each_tier, open, options, try_open,};
+use crate::world::{OWNER_WAIT, StillClock, create, drive_name, on_each_tier, open, options, says, try_open};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,6 +54,30 @@ fn what_sessions_bring_is_kept_while_the_bucket_of_their_next_owner_fails() {
         let both = ["first", "second"].map(str::to_owned);
         assert_eq!(ada.names(), BTreeSet::from(both));
     });
+}
+
+/// Its session has gone on at the next owner, and has found the one before again.
+#[test]
+fn an_owner_that_cannot_tell_whether_it_is_one_acknowledges_no_sync_though_nothing_waits_there() {
+    let memory = made();
+    let faulty = FaultyBucket::new(Arc::new(memory.clone()), Plan::none());
+    let (faulty, clock) = (Arc::new(faulty), Arc::<StillClock>::default());
+    let old = Drive::open(faulty.clone(), &drive_name(), options(&clock)).unwrap();
+    let mut ada = Member::new(&old, "ada");
+    ada.create("at the old owner", Hold::No).unwrap();
+    ada.sync();
+    faulty.set_outage(true);
+    let new = open_with(&memory, &clock);
+    ada.rejoin(&new).unwrap();
+    ada.create("at the new owner", Hold::No).unwrap();
+    let said = says(old.sync(ada.who));
+    assert!(
+        said.contains("not known whether this server still owns the drive"),
+        "{said}"
+    );
+    faulty.set_outage(false);
+    assert!(is_fenced(&old.sync(ada.who)));
+    ada.sync();
 }
 
 /// That is tried again with the next question.
