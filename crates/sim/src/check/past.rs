@@ -90,6 +90,11 @@ impl Past {
         self.lives.was_away(party);
     }
 
+    /// Says that it is known of everybody who has died or was away by now.
+    pub(crate) fn all_are_known(&mut self) {
+        self.lives.all_are_known();
+    }
+
     /// Says that something was seen that no promise allows.
     pub(crate) fn breaks(&mut self, why: String) {
         self.lives.breaks(why);

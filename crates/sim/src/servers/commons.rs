@@ -72,14 +72,20 @@ impl Commons {
                 }
             }
         }
+        self.note_who_is_away();
         if self.random.one_in(4) {
             self.happen();
         }
+        Ok(())
+    }
+
+    /// Notes who is not heard, before anybody is judged who was told meanwhile that it is over.
+    fn note_who_is_away(&self) {
         let mut known = self.ground.known.lock();
         for member in self.members.iter().flatten().filter(|member| member.is_away()) {
             known.past.was_away(member.party);
         }
-        Ok(())
+        known.past.all_are_known();
     }
 
     /// Lets somebody come, from a machine where nobody is.
@@ -180,6 +186,7 @@ impl Commons {
                 return Ok(());
             }
             (0..MACHINES).try_for_each(|machine| self.go_on(machine))?;
+            self.note_who_is_away();
             self.town.pass(ROUND);
         }
         broken("who shares a branch waits for ever though all is well")

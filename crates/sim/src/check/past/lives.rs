@@ -74,6 +74,8 @@ struct Life {
 pub(super) struct Lives {
     lives: BTreeMap<Party, Life>,
     syncs: Vec<Span>,
+    /// Who was told that it is over though nobody was known to be gone, and when.
+    unexplained: Vec<(Party, Moment)>,
     /// The first promise that was seen to be broken.
     broken: Option<Broken>,
 }
@@ -100,8 +102,7 @@ impl Lives {
             Some(Error::Failed(_)) => {}
             Some(Error::Refused(Refusal::Stale)) => {
                 if life.over.is_none() && are_there {
-                    let why = format!("{} is over at {at} though all sessions were there", span.by);
-                    self.broken.get_or_insert(Broken(why));
+                    self.unexplained.push((span.by, at));
                 }
                 life.over.get_or_insert(at);
             }
@@ -128,6 +129,25 @@ impl Lives {
 
     pub(super) fn was_away(&mut self, party: Party) {
         self.lives.entry(party).or_default().was_away = true;
+    }
+
+    /// Says that it is known of everybody who has died or was away by now.
+    pub(super) fn all_are_known(&mut self) {
+        if let Err(why) = self.judge_unexplained() {
+            self.broken.get_or_insert(why);
+        }
+        self.unexplained.clear();
+    }
+
+    /// What a session followed is lost with another alone.
+    fn judge_unexplained(&self) -> Verdict<()> {
+        let mut lives = self.lives.values();
+        match self.unexplained.first() {
+            Some((party, at)) if !lives.any(|life| life.has_died || life.was_away) => {
+                broken(format!("{party} is over at {at} though all sessions were there"))
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     pub(super) fn leave(&mut self, party: Party, at: Moment) {
@@ -161,7 +181,7 @@ impl Lives {
     pub(super) fn judge(&self) -> Verdict<()> {
         match &self.broken {
             Some(Broken(why)) => broken(why.clone()),
-            None => Ok(()),
+            None => self.judge_unexplained(),
         }
     }
 }
