@@ -1,6 +1,7 @@
 //! A drive that is open here: what belongs to it, and the calls of [`Owner`] that it answers.
 //!
-//! Each call is done in the file of its name. Invariant: a drive that was closed or has stopped answers nothing more.
+//! Each call is done in the file of its name. Invariant: a drive that was closed answers nothing more, and one that has stopped
+//! nothing but what packs hold, which never changes.
 
 use crate::health::Health;
 use crate::load::Loader;
@@ -326,19 +327,19 @@ impl Owner<Branch> for Drive {
     }
 
     fn page(&self, at: Address) -> Result<Vec<u8>, Error> {
-        self.inner.health.check()?;
+        self.inner.health.check_open()?;
         let page = self.inner.packs.read(at)?;
         self.inner.work_on_pages();
         Ok(page)
     }
 
     fn read(&self, at: Address, start: u32, out: &mut [u8]) -> Result<(), Error> {
-        self.inner.health.check()?;
+        self.inner.health.check_open()?;
         Ok(self.inner.packs.read_into(at, start, out)?)
     }
 
     fn sealed(&self, pack: PackNumber) -> Result<Vec<SealedPack>, Error> {
-        self.inner.health.check()?;
+        self.inner.health.check_open()?;
         let sealed = self.inner.packs.sealed(pack)?;
         let shown = sealed
             .into_iter()
@@ -347,7 +348,7 @@ impl Owner<Branch> for Drive {
     }
 
     fn part(&self, pack: PackNumber, tag: [u8; 8], offset: u64, len: u32) -> Result<Vec<u8>, Error> {
-        self.inner.health.check()?;
+        self.inner.health.check_open()?;
         let mut bytes = vec![0; len as usize];
         let name = PackName { number: pack, tag };
         self.inner.packs.read_object(name, offset, &mut bytes)?;

@@ -17,6 +17,7 @@ const ACCEPTED: &str = "accepted";
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     has_stopped: AtomicBool,
+    is_closed: AtomicBool,
     /// Whether what was accepted waits to become durable.
     waits: AtomicBool,
     stopped: Mutex<Option<Failure>>,
@@ -33,6 +34,15 @@ impl Health {
             Some(failure) => Err(failure.clone().into()),
             None => Ok(()),
         }
+    }
+
+    /// Fails when the drive was closed. What packs hold can be read until then, also when the drive has stopped: it is asked for by
+    /// its digest, and is the same from anybody.
+    pub(crate) fn check_open(&self) -> Result<(), Error> {
+        if self.is_closed.load(Ordering::Acquire) {
+            return self.check();
+        }
+        Ok(())
     }
 
     /// Stops the drive because `what` failed, and with it what may have been accepted or placed.
@@ -88,6 +98,7 @@ impl Health {
         self.stop(Failure::DidNotHappen(
             "the drive was closed; open it again".into(),
         ));
+        self.is_closed.store(true, Ordering::Release);
     }
 
     /// Runs what may find a bug: a panic stops the drive at this epoch, and the caller is told.

@@ -243,6 +243,7 @@ fn a_mount_whose_lock_was_removed_says_of_nothing_that_it_is_durable() {
     let Some(home) = Home::new() else { return };
     let dir = home.mount("work", "m", &["--create"]);
     fs::write(dir.join("before"), "synced").expect("there is room");
+    fs::write(dir.join("large"), vec![7; 300_000]).expect("there is room");
     home.done(&["sync", text(&dir)]);
     fs::remove_file(home.folder.path().join("data/tenure/bucket/drives/work/lock")).expect("it is there");
     fs::write(dir.join("after"), "lost, and said to be").expect("it is staged");
@@ -270,6 +271,16 @@ fn a_mount_whose_lock_was_removed_says_of_nothing_that_it_is_durable() {
         said.contains("nothing more is accepted") && said.contains(&format!("{}: ", text(&dir))),
         "{said}"
     );
+    // All of it can still be read, and not from Linux's memory alone.
+    for (name, bytes) in [
+        ("before", &b"synced"[..]),
+        ("after", b"lost, and said to be"),
+        ("large", &[7; 300_000]),
+    ] {
+        let file = File::open(dir.join(name)).expect("it is there");
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).expect("it is a file");
+        assert_eq!(fs::read(dir.join(name)).expect("it can be copied"), bytes);
+    }
     // It has lost the drive, and nobody else can serve it.
     let said = home.refused(&["check", "work"]);
     assert!(

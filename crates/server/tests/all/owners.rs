@@ -69,11 +69,14 @@ fn who_was_deposed_acknowledges_nothing_and_says_so() {
     let clock = Arc::<StillClock>::default();
     let old = open_by(&bucket, &clock);
     let mut holder = Holder::hosted(&old, "main");
-    holder.file("before", b"acknowledged");
+    holder.file("before", &content(1, 5000));
     holder.ship();
     let new = open_by(&bucket, &clock);
-    holder.file("late", b"not acknowledged");
+    holder.file("late", &content(2, 5000));
     assert!(is_fenced(&holder.try_ship()));
+    // What it had is named by its digest, and can be copied from there.
+    assert_eq!(holder.read("before"), content(1, 5000));
+    assert_eq!(holder.read("late"), content(2, 5000));
     assert!(is_fenced(&old.lend_inos(holder.session)));
     assert!(is_fenced(&old.branches()));
     let trouble = old.status().unwrap().trouble.unwrap();
