@@ -13,6 +13,7 @@ mod error;
 mod hint;
 mod home;
 mod identity;
+mod life;
 mod mounts;
 mod neighbours;
 mod output;

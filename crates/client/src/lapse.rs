@@ -1,4 +1,5 @@
-//! Waiting for a branch that another session holds: whoever says nothing loses it, and whoever says something keeps it.
+//! Waiting for a branch that another session holds: whoever says nothing loses it, and whoever says something keeps it. Whose
+//! process has ended, as is known here and not where the owner is, says nothing more, and is not waited for.
 
 use std::time::Duration;
 use tenure_model::{Clock, Refusal};
@@ -33,15 +34,15 @@ impl Patience {
 }
 
 /// Tries to hold the branch of a name, again as long as another holds it and there is patience; `told` hears who that is when it
-/// is waited for.
+/// is waited for. `has_ended` is asked once of each whether his process is known to have ended: then he loses it at once.
 pub fn hold_when_free<B, R>(
     (owner, clock): (&dyn Owner<B>, &dyn Clock),
     (name, patience): (&str, Patience),
-    mut told: impl FnMut(&Delegation),
+    (has_ended, mut told): (impl Fn(&Delegation) -> bool, impl FnMut(&Delegation)),
     hold: impl Fn() -> Result<R, Error>,
 ) -> Result<R, Error> {
     let begun = clock.elapsed();
-    let mut is_told = false;
+    let (mut is_told, mut asked_of) = (false, None);
     loop {
         let held = match hold() {
             Err(held @ Error::Refused(Refusal::Held { .. })) => held,
@@ -51,6 +52,13 @@ pub fn hold_when_free<B, R>(
         let lent = owner.delegations()?.into_iter().find(|lent| lent.name == name);
         // If nobody holds it any more it is tried again.
         if let Some(lent) = lent {
+            if asked_of.replace(lent.session) != Some(lent.session) && has_ended(&lent) {
+                match owner.close(lent.session) {
+                    // Its owner may have heard of it as well.
+                    Ok(()) | Err(Error::Refused(Refusal::Stale)) => continue,
+                    Err(error) => return Err(error),
+                }
+            }
             if !patience.lasts(waited, &lent) {
                 return Err(held);
             }

@@ -72,7 +72,7 @@ pub(crate) fn until(lease: Option<Lease>) -> String {
         return format!("another asks for it: it is silent for {silent:.0} s");
     }
     let left = (length - silence).as_secs_f64();
-    format!("{left:.1} s from now, unless it says something; {silent:.1} s ago it did")
+    format!("{left:.1} s from now, unless it says something: for {silent:.1} s nothing was heard of it")
 }
 
 /// Says how long ago something was.
@@ -108,7 +108,7 @@ mod tests {
         };
         assert_eq!(
             lease(250),
-            "5.0 s from now, unless it says something; 0.2 s ago it did"
+            "5.0 s from now, unless it says something: for 0.2 s nothing was heard of it"
         );
         assert_eq!(lease(12_000), "another asks for it: it is silent for 12 s");
         assert_eq!(until(None), "its process ends");

@@ -47,6 +47,13 @@ impl Home {
         command
     }
 
+    /// As `command`, of somebody who knows nothing of what this home's mounts have noted: on another machine.
+    pub(crate) fn command_elsewhere(&self, arguments: &[&str]) -> Command {
+        let mut command = self.command(arguments);
+        command.env("XDG_STATE_HOME", self.folder.path().join("state-elsewhere"));
+        command
+    }
+
     /// Lets a command have its files here.
     pub(crate) fn with_folders<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         let at = |name: &str| self.folder.path().join(name);

@@ -100,7 +100,8 @@ fn what_was_synced_survives_a_killed_mount_a_killed_server_and_both() {
     );
 }
 
-/// Guarantee 1: a drive that another process serves is not lost with its folder's lock: whoever comes next takes it.
+/// Guarantees 1, 10: a drive that another process serves is not lost with its folder's lock: whoever comes next takes it, and its
+/// branch at once.
 #[test]
 fn after_both_were_killed_the_drive_is_mounted_from_its_folder_alone() {
     let Some(home) = Home::new() else { return };
@@ -112,7 +113,12 @@ fn after_both_were_killed_the_drive_is_mounted_from_its_folder_alone() {
     kill_process(home.process(&dir), Signal::KILL).expect("it is there");
     server.kill();
     home.take_away(&dir);
-    let dir = home.mount("work", "m", &[]);
+    let output = home.tenure(&["mount", "work", text(&dir)]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        output.status.success() && !said.contains("waiting for"),
+        "nobody holds it any more: {said}"
+    );
     assert_eq!(
         fs::read_to_string(dir.join("file")).expect("it was synced"),
         "synced"

@@ -44,9 +44,9 @@ impl Net {
     fn second(&self, what: &str, name: &str, more: &[&str]) -> (PathBuf, String) {
         let dir = self.home.folder.path().join(name);
         fs::create_dir_all(&dir).expect("a place to mount on");
-        let output = self
-            .home
-            .tenure(&[&["mount", what, text(&dir)][..], &self.of(1), more].concat());
+        let arguments = [&["mount", what, text(&dir)][..], &self.of(1), more].concat();
+        let output = self.home.command_elsewhere(&arguments).output();
+        let output = output.expect("the program starts");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{said}");
         (dir, said)
@@ -115,6 +115,34 @@ fn the_branch_of_a_mount_that_was_killed_is_had_within_its_lease_with_everything
         home.done(&[&["check", "work", "--deep"][..], &net.of(0)].concat())
             .contains("whole")
     );
+}
+
+/// On the machine on which it was killed that is known, though its server cannot know it.
+#[test]
+fn the_branch_of_a_mount_that_was_killed_is_had_at_once_on_its_machine() {
+    let Some(net) = Net::new() else { return };
+    let home = &net.home;
+    let mounted = |dir: &Path| {
+        let output = home.tenure(&[&["mount", "work", text(dir)][..], &net.of(0)].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{said}");
+        said
+    };
+    let dir = home.mount("work", "m", &net.of(0));
+    save(&dir, "synced", "synced");
+    home.kill(&dir);
+    let said = mounted(&dir);
+    assert!(!said.contains("waiting for"), "{said}");
+    assert_eq!(read(&dir, "synced").ok().as_deref(), Some("synced"));
+    // One that is stopped may go on.
+    let stopped = Stopped::new(home.process(&dir));
+    let there = home.folder.path().join("n");
+    fs::create_dir(&there).expect("there is room");
+    let said = mounted(&there);
+    assert!(said.contains("note: waiting for main"), "{said}");
+    drop(stopped);
+    home.done(&["unmount", text(&there)]);
+    home.done(&["unmount", text(&dir)]);
 }
 
 #[test]

@@ -30,8 +30,8 @@ fn write(dir: &Path, holder: u64, acknowledged: &AtomicU64) -> io::Result<()> {
     }
 }
 
-/// Kills a holder while it syncs, and looks for what it was told is durable on another mount, which has the branch once the lease of
-/// the first is over.
+/// Kills a holder while it syncs, and looks for what it was told is durable on the mount of another machine, which has the branch once
+/// the lease of the first is over.
 fn trial(home: &Home, there: &[&str], holder: u64) {
     let what = format!("work@branch-{holder}");
     let dir = home.mount(&what, &format!("m-{holder}"), there);
@@ -48,7 +48,15 @@ fn trial(home: &Home, there: &[&str], holder: u64) {
             .unwrap()
             .expect_err("a mount whose process was killed takes nothing");
     });
-    let next = home.mount(&what, &format!("n-{holder}"), there);
+    let next = home.folder.path().join(format!("n-{holder}"));
+    fs::create_dir(&next).unwrap();
+    let mount = [&["mount", &what, text(&next)][..], there].concat();
+    let output = home.command_elsewhere(&mount).output().unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     for number in 0..acknowledged.into_inner() {
         let found = fs::read(next.join(number.to_string())).unwrap();
         assert_eq!(

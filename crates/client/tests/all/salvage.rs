@@ -11,7 +11,7 @@ use std::time::Duration;
 use tenure_client::{Branch, Error, Options, Owner, Patience, Salvage, hold_when_free};
 use tenure_model::{Clock, Ino, Refusal};
 use tenure_store::MemoryBucket;
-use tenure_wire::Access;
+use tenure_wire::{Access, Delegation};
 
 const STALE: Error = Error::Refused(Refusal::Stale);
 
@@ -147,7 +147,7 @@ fn a_holder_is_waited_for_while_it_is_silent_and_longer_only_where_that_is_asked
             &*world.owner as &dyn Owner<tenure_core::Branch>,
             &StillClock as &dyn Clock,
         );
-        let held = hold_when_free(around, ("main", patience), |_| told += 1, hold);
+        let held = hold_when_free(around, ("main", patience), (|_| false, |_| told += 1), hold);
         (held, told)
     };
     let (held, told) = ask(Patience::WhileSilent);
@@ -166,4 +166,40 @@ fn a_holder_is_waited_for_while_it_is_silent_and_longer_only_where_that_is_asked
         let (held, told) = receive.recv().unwrap();
         assert!(held.is_ok() && told == 1);
     });
+}
+
+/// The owner may not see a process whose end is known here.
+#[test]
+fn whose_process_is_known_to_have_ended_is_not_waited_for() {
+    let options_of_owner = tenure_server::Options {
+        session_ttl: Duration::from_secs(5),
+        ..server_options()
+    };
+    let drive = create_with(Arc::new(MemoryBucket::new()), options_of_owner).unwrap();
+    let owner = Arc::new(Watched::new(drive));
+    let take = || {
+        hold(
+            owner.clone(),
+            At::Elsewhere,
+            ("main", Access::Exclusive),
+            options(1 << 20),
+        )
+    };
+    let lost = take().unwrap();
+    make(&lost, "late").unwrap();
+    let around = (
+        &*owner as &dyn Owner<tenure_core::Branch>,
+        &StillClock as &dyn Clock,
+    );
+    let held = hold_when_free(
+        around,
+        ("main", Patience::WhileSilent),
+        (
+            |lent: &Delegation| lent.session == lost.session(),
+            |_: &Delegation| panic!("nobody is waited for"),
+        ),
+        take,
+    );
+    assert_eq!(lost.sync_all(), Err(STALE));
+    held.unwrap().close().unwrap();
 }

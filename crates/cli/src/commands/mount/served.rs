@@ -2,7 +2,7 @@
 
 use super::about::{About, AskedOwner};
 use super::warm::Warming;
-use super::witness::Note;
+use super::witness::{self, Note};
 use super::{Args, NOTE};
 use crate::bucket;
 use crate::cache::Kept;
@@ -11,6 +11,7 @@ use crate::commands::delegations::until;
 use crate::drives::Drives;
 use crate::error::Told;
 use crate::hint;
+use crate::home;
 use crate::mounts;
 use crate::output::quoted;
 use crate::pins;
@@ -27,7 +28,7 @@ use tenure_client::{Branch, Files, Patience, SharedBranch, Witness, hold_when_fr
 use tenure_model::{Clock, Refusal};
 use tenure_mount::kernel::{self, MountError, Unmount};
 use tenure_mount::{Had, Mount, Status as WriteStatus};
-use tenure_wire::{Access, BranchInfo, Delegation, Opened, Owner};
+use tenure_wire::{Access, BranchInfo, Delegation, Opened, Owner, identity};
 
 type AnyOwner = Arc<dyn Owner<tenure_core::Branch>>;
 
@@ -260,7 +261,7 @@ fn taken(
             let (owner, clock) = (Arc::clone(owner), Arc::clone(clock));
             SharedBranch::join(owner, clock, opened.clone(), name, options)
         };
-        let shared = held(args, (owner, clock), tell, join)?;
+        let shared = held(args, (owner, clock), (opened, tell), join)?;
         return Ok(Had::Shared(Arc::new(shared)));
     }
     let read_only = args.read_only || line.branch.is_none();
@@ -274,7 +275,7 @@ fn taken(
         let (owner, opened) = (Arc::clone(owner), opened.clone());
         Branch::hold(owner, around, opened, (name, access), options)
     };
-    let branch = Arc::new(held(args, (owner, clock), tell, hold)?);
+    let branch = Arc::new(held(args, (owner, clock), (opened, tell), hold)?);
     if !read_only {
         opened
             .notices
@@ -356,15 +357,22 @@ fn purpose(dir: &Path) -> String {
     format!("mount at {}", dir.display())
 }
 
-/// Holds the branch, once another that holds it and is silent has lost it.
+/// Holds the branch, once another that holds it and is silent, or whose process is known to have ended, has lost it.
 fn held<B>(
     args: &Args,
     (owner, clock): (&AnyOwner, &Arc<dyn Clock>),
-    tell: impl Fn(&str),
+    (opened, tell): (&Opened, impl Fn(&str)),
     hold: impl Fn() -> Result<B, tenure_wire::Error>,
 ) -> Result<B> {
     let name = args.what.at.as_deref().unwrap_or(MAIN);
     let patience = args.wait.map_or(Patience::WhileSilent, Patience::For);
+    let has_ended = |lent: &Delegation| {
+        let is_here = lent.who.contains(&format!(" on {} (", home::host()));
+        // Which drive it is, is known to whoever has something lent by it.
+        let read = || owner.lend(opened.session, name, Access::Read).ok();
+        let drive = is_here.then(read).flatten().map(|read| identity(&read.hash_key));
+        drive.is_some_and(|drive| witness::has_ended(drive, lent))
+    };
     let told = |lent: &Delegation| {
         tell(&format!(
             "{NOTE}waiting for {name}, which {} holds until {}",
@@ -372,7 +380,7 @@ fn held<B>(
             until(lent.lease)
         ));
     };
-    let held = hold_when_free((&**owner, &**clock), (name, patience), told, hold);
+    let held = hold_when_free((&**owner, &**clock), (name, patience), (has_ended, told), hold);
     held.map_err(|error| match &error {
         tenure_wire::Error::Refused(Refusal::Held { by }) => {
             let lent = owner.delegations().unwrap_or_default();

@@ -1,31 +1,35 @@
-//! What a mount leaves behind for the next one to say, should its process be killed: how much was not durable.
+//! What a mount leaves behind for the next one, should its process be killed: how much was not durable, and that the process is
+//! the one that has ended.
 //!
 //! A small file that the process has in its memory: what is counted there costs no call, and outlives the process, not the
 //! machine. It is known by what tells the branch from every other, so that no other's is ever told. Invariant: until a mount is
 //! usable, the note of the one before it stays as it is.
 
 use crate::home;
+use crate::life::{self, Life};
 use crate::mounts;
 use crate::output;
 use anyhow::{Context, Result};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use std::fs::File;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tenure_client::{Branch, Witness};
-use tenure_model::{Digest, counted};
+use tenure_model::{BranchId, Digest, SessionId, counted};
+use tenure_wire::Delegation;
 
-/// The numbers in the file.
+/// The numbers in the file that change; behind them stand the session's, and those that tell the process.
 #[repr(C)]
 struct Counts {
-    pid: AtomicU64,
     changes: AtomicU64,
     bytes: AtomicU64,
 }
 
 const LEN: usize = size_of::<Counts>();
+/// How many numbers there are.
+const NUMBERS: usize = 3 + life::NUMBERS;
 
 /// The note of a mount.
 #[derive(Default)]
@@ -44,12 +48,10 @@ impl Note {
         let (drive, id) = branch
             .identity()
             .context("a branch that is changed has a number")?;
-        let key = Digest::of(format!("{drive} {id}").as_bytes()).to_string();
-        let path = home::state()?.join(format!("unsynced-{}", &key[..16]));
+        let path = path(drive, id)?;
         let last = std::fs::read(&path).ok().and_then(|note| sentence(&note));
-        let pid = std::process::id();
-        let at = path.with_extension(pid.to_string());
-        let counts = draft(&at, pid).with_context(|| {
+        let at = path.with_extension(std::process::id().to_string());
+        let counts = draft(&at, branch.session()).with_context(|| {
             // Where there is no room, its name may be there all the same.
             let _ = std::fs::remove_file(&at);
             format!("cannot write {}", at.display())
@@ -99,16 +101,31 @@ impl Witness for Note {
     }
 }
 
-/// Makes the file, and has it in memory for as long as this process lives.
-fn draft(at: &std::path::Path, pid: u32) -> std::io::Result<&'static Counts> {
+/// Returns where the note of a branch is.
+fn path(drive: Digest, branch: BranchId) -> Result<PathBuf> {
+    let key = Digest::of(format!("{drive} {branch}").as_bytes()).to_string();
+    Ok(home::state()?.join(format!("unsynced-{}", &key[..16])))
+}
+
+/// Tells whether the process that has something of a drive is known to have ended: it had it mounted on this machine.
+pub(super) fn has_ended(drive: Digest, lent: &Delegation) -> bool {
+    let read = || std::fs::read(path(drive, lent.branch).ok()?).ok();
+    let note = read().and_then(|note| numbers(&note));
+    note.is_some_and(|[_, _, session, life @ ..]| session == lent.session.0 && Life::of(life).is_over())
+}
+
+/// Makes the file, and has its counts in memory for as long as this process lives.
+fn draft(at: &Path, session: SessionId) -> Result<&'static Counts> {
+    let life = Life::own().context("the system does not tell which process this is: is /proc mounted?")?;
     let mut file = File::options()
         .read(true)
         .write(true)
         .create(true)
         .truncate(true)
         .open(at)?;
+    let all = [&[0, 0, session.0][..], &life.numbers()].concat();
     // With room on the disk it is never a hole that could not be filled.
-    file.write_all(&[u64::from(pid), 0, 0].map(u64::to_ne_bytes).concat())?;
+    file.write_all(&all.into_iter().flat_map(u64::to_ne_bytes).collect::<Vec<_>>())?;
     let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
     #[expect(unsafe_code, reason = "memory of a file is asked for from the system")]
     // SAFETY: the system chooses a place where nothing is; it is as long as `Counts`, begins at a page, holds numbers of which
@@ -117,11 +134,15 @@ fn draft(at: &std::path::Path, pid: u32) -> std::io::Result<&'static Counts> {
     Ok(counts)
 }
 
-fn sentence(note: &[u8]) -> Option<String> {
-    let mut numbers = note
+fn numbers(note: &[u8]) -> Option<[u64; NUMBERS]> {
+    let numbers = note
         .chunks_exact(8)
         .map(|number| u64::from_ne_bytes(number.try_into().expect("it has 8 bytes")));
-    let (pid, changes, bytes) = (numbers.next()?, numbers.next()?, numbers.next()?);
+    numbers.collect::<Vec<_>>().try_into().ok()
+}
+
+fn sentence(note: &[u8]) -> Option<String> {
+    let [changes, bytes, _, pid, ..] = numbers(note)?;
     if changes + bytes == 0 {
         return None;
     }
@@ -149,11 +170,14 @@ mod tests {
 
     #[test]
     fn a_note_of_a_killed_mount_becomes_a_sentence() {
-        let note = |numbers: [u64; 3]| sentence(&numbers.map(u64::to_ne_bytes).concat());
-        let said = note([u64::MAX, 3, 4096]).expect("something is lost");
+        let note = |changes: u64, bytes| {
+            let numbers = [changes, bytes, 1, u64::MAX, 0, 0, 0, 0];
+            sentence(&numbers.map(u64::to_ne_bytes).concat())
+        };
+        let said = note(3, 4096).expect("something is lost");
         assert!(said.contains("3 changes") && said.contains("4.00 KiB"), "{said}");
-        assert!(note([u64::MAX, 1, 0]).is_some_and(|said| said.contains("1 change of")));
-        assert_eq!(note([1, 0, 0]), None);
+        assert!(note(1, 0).is_some_and(|said| said.contains("1 change of")));
+        assert_eq!(note(0, 0), None);
         assert_eq!(sentence(b""), None);
     }
 }
