@@ -80,9 +80,9 @@ pub(crate) fn held(by: &str) -> String {
 pub(crate) fn held_by_process(pid: u32) -> String {
     match mounts::of(pid) {
         Some(dir) => format!("tenure unmount {} frees it", quoted(dir)),
-        None if mounts::is_detached(pid) => format!(
-            "its mount was taken away, and it ends when the last file that is open there is closed; kill -9 {pid} ends it at \
-             once, and what is not durable by then is lost"
+        None if mounts::detached(pid).is_some() => format!(
+            "its mount was taken away, and it ends when the last file that is open there is closed; kill {pid} ends it within \
+             seconds, and what was written by then is durable"
         ),
         None => format!("tenure unmount DIR frees it; or see what has it: ps -o pid,user,stat,args {pid}"),
     }

@@ -4,6 +4,7 @@
 //! [`resolved`] and [`around`] walk along a path, and wait where that leads through a mount that does not answer.
 
 use crate::commands::mount;
+use crate::reach::MAIN;
 use anyhow::{Context, Result};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use std::ffi::OsString;
@@ -12,6 +13,10 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use tenure_model::Ref;
+
+/// Where a process of a mount hears the kernel.
+const DEVICE: &str = "/dev/fuse";
 
 /// A process that serves a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +25,21 @@ pub(crate) struct Process {
     pub(crate) pid: u32,
     /// Whether a signal has stopped it.
     pub(crate) is_stopped: bool,
+}
+
+/// What is mounted where.
+pub(crate) struct Served {
+    /// The drive, and its branch or checkpoint.
+    pub(crate) what: Ref,
+    /// The directory.
+    pub(crate) dir: PathBuf,
+}
+
+impl Served {
+    /// Returns the name of the branch or checkpoint.
+    pub(crate) fn branch(&self) -> &str {
+        self.what.at.as_deref().unwrap_or(MAIN)
+    }
 }
 
 impl Process {
@@ -83,28 +103,48 @@ fn found(path: &Path) -> std::io::Result<PathBuf> {
 
 /// Finds the process that serves the mount at `dir`, a path without symbolic links.
 pub(crate) fn process(dir: &Path) -> Option<Process> {
-    let processes = std::fs::read_dir("/proc").ok()?;
-    processes.flatten().find_map(|entry| {
-        let pid = entry.file_name().to_str()?.parse().ok()?;
-        let serves = serves(pid).is_some_and(|served| served == dir);
-        serves.then(|| Process {
-            pid,
-            is_stopped: is_stopped(pid),
-        })
+    let mut serving = processes().filter(|pid| serves(*pid).is_some_and(|served| served.dir == dir));
+    serving.next().map(|pid| Process {
+        pid,
+        is_stopped: is_stopped(pid),
     })
 }
 
 /// Returns the directory whose mount a process serves.
 pub(crate) fn of(pid: u32) -> Option<PathBuf> {
-    let dir = serves(pid)?;
+    let dir = serves(pid)?.dir;
     all().ok()?.contains(&dir).then_some(dir)
 }
 
-/// Tells whether a process serves a mount that has been taken away, as that process sees it.
-pub(crate) fn is_detached(pid: u32) -> bool {
-    let seen = std::fs::read(format!("/proc/{pid}/mountinfo")).ok();
-    let served = serves(pid).zip(seen);
-    served.is_some_and(|(dir, seen)| of_drives(&seen).all(|mounted| mounted != dir))
+/// A mount that was taken away while files in it were open, and lives on for who has them.
+pub(crate) struct Detached {
+    /// Where it was.
+    pub(crate) was: Served,
+    /// The process that serves it.
+    pub(crate) pid: u32,
+}
+
+/// Returns the mounts of this machine that were taken away and live on, as far as their processes may be looked at.
+pub(crate) fn all_detached() -> Vec<Detached> {
+    processes().filter_map(detached).collect()
+}
+
+/// Returns the mount that a process serves, if that has been taken away, as that process sees it, and lives on.
+pub(crate) fn detached(pid: u32) -> Option<Detached> {
+    let was = serves(pid)?;
+    let seen = std::fs::read(format!("/proc/{pid}/mountinfo")).ok()?;
+    let is_mounted = of_drives(&seen).any(|mounted| mounted == was.dir);
+    // Before it mounts and once its mount is gone it does not hear the kernel.
+    let files = std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten();
+    let mut files = files.filter_map(|file| std::fs::read_link(file.path()).ok());
+    let lives = !is_mounted && files.any(|file| file == Path::new(DEVICE));
+    lives.then_some(Detached { was, pid })
+}
+
+/// Returns the numbers of all processes.
+fn processes() -> impl Iterator<Item = u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 /// Tells whether a signal has stopped a process of this machine.
@@ -135,14 +175,17 @@ fn state(stat: &[u8]) -> Option<u8> {
     stat.get(end_of_name + 2).copied()
 }
 
-/// Returns the directory that a process was started to serve.
-fn serves(pid: u32) -> Option<PathBuf> {
+/// Returns what a process was started to serve.
+fn serves(pid: u32) -> Option<Served> {
     let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let arguments = line.strip_suffix(b"\0")?.split(|&byte| byte == 0).skip(1);
-    let dir = mount::served_by(arguments.map(|argument| OsString::from_vec(argument.to_vec())))?;
+    let served = mount::served_by(arguments.map(|argument| OsString::from_vec(argument.to_vec())))?;
     // Of another user's process only root learns where it was started.
     let started = std::fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
-    Some(started.join(dir))
+    Some(Served {
+        dir: started.join(served.dir),
+        ..served
+    })
 }
 
 fn of_a_drive(line: &[u8]) -> Option<PathBuf> {

@@ -33,7 +33,7 @@ use parking_lot::Mutex;
 use patience::Patience;
 use pending::Pending;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tenure_client::{Error, Files, SharedBranch, wait};
@@ -78,6 +78,8 @@ pub(crate) struct Served {
     hidden: Hidden,
     settings: Settings,
     requests: Requests,
+    /// Set once nothing is answered any more.
+    is_over: AtomicBool,
     notifier: Mutex<Option<Notifier>>,
     on_end: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
@@ -195,10 +197,21 @@ impl Served {
         }
     }
 
+    /// Answers what is not about the files of a branch that is held whole; tells whether it was that.
+    fn answer_first(&self, request: &Request<'_>, pending: &mut Pending) -> bool {
+        let is_over = self.is_over.load(Ordering::Relaxed);
+        if is_over {
+            pending.error(Errno::NOTCONN);
+        }
+        is_over
+            || self.answer_shared(request, pending)
+            || self.hidden.answer(request, pending, || self.requests())
+    }
+
     /// Answers a request, or leaves it pending where it would have had to wait.
     fn dispatch(&self, request: &Request<'_>, pending: &mut Pending) {
         let ino = Ino(request.nodeid);
-        if self.answer_shared(request, pending) || self.hidden.answer(request, pending, || self.requests()) {
+        if self.answer_first(request, pending) {
             return;
         }
         match &request.operation {

@@ -9,7 +9,7 @@ mod witness;
 use crate::cache::CacheArgs;
 use crate::error::Told;
 use crate::home;
-use crate::mounts;
+use crate::mounts::{self, Served};
 use crate::output;
 use crate::place::Place;
 use crate::reach;
@@ -165,13 +165,14 @@ struct Line {
     args: Args,
 }
 
-/// Returns the directory that a process serves which was started with these arguments.
-pub(crate) fn served_by(arguments: impl IntoIterator<Item = OsString>) -> Option<PathBuf> {
+/// Returns what a process serves which was started with these arguments.
+pub(crate) fn served_by(arguments: impl IntoIterator<Item = OsString>) -> Option<Served> {
     let mut arguments = arguments.into_iter().peekable();
     arguments.next_if(|first| first == "mount").as_ref()?;
     let line = [OsString::from("mount")].into_iter().chain(arguments);
     let args = <Line as clap::Parser>::try_parse_from(line).ok()?.args;
-    args.daemon.or(args.foreground.then_some(args.dir))
+    let dir = args.daemon.or(args.foreground.then_some(args.dir))?;
+    Some(Served { what: args.what, dir })
 }
 
 /// Mounts.

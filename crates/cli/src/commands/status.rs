@@ -2,7 +2,7 @@
 
 use crate::clock::MachineClock;
 use crate::error::Told;
-use crate::mounts::{self, Process};
+use crate::mounts::{self, Detached, Process};
 use crate::output;
 use crate::status::{ANSWER_MAX, Mounted, Status, escaped};
 use crate::waiting::Waiting;
@@ -62,11 +62,14 @@ enum Answer {
 
 fn all(json: bool) -> Result<()> {
     let answers = ask(mounts::all()?);
+    let detached = mounts::all_detached();
     if json {
-        let values: Result<Vec<_>, _> = answers.iter().map(|(dir, answer)| as_json(dir, answer)).collect();
+        let answers = answers.iter().map(|(dir, answer)| as_json(dir, answer));
+        let detached = detached.iter().map(|detached| Ok(detached_as_json(detached)));
+        let values: Result<Vec<_>, _> = answers.chain(detached).collect();
         return output::json(&values?);
     }
-    if answers.is_empty() {
+    if answers.is_empty() && detached.is_empty() {
         return output::line(
             "nothing is mounted; `tenure mount DRIVE DIR --create` makes a drive and mounts it",
         );
@@ -90,7 +93,26 @@ fn all(json: bool) -> Result<()> {
             Answer::Silent(process) => Some(format!("{}: {}", dir.display(), silent(*process))),
             Answer::Refused(why) => Some(why.clone()),
         })
+        .chain(detached.iter().map(lives_on))
         .try_for_each(output::line)
+}
+
+/// Says of a mount that was taken away what it still has, and what ends it.
+fn lives_on(Detached { was, pid }: &Detached) -> String {
+    format!(
+        "{}: detached; process {pid} has {}@{} for who has files open there, and ends when they are closed (kill {pid} ends it)",
+        was.dir.display(),
+        was.what.drive,
+        was.branch()
+    )
+}
+
+fn detached_as_json(detached: &Detached) -> serde_json::Value {
+    let mut value = unknown(&detached.was.dir, Some(detached.pid), &lives_on(detached));
+    value["drive"] = detached.was.what.drive.as_str().into();
+    value["branch"] = detached.was.branch().into();
+    value["detached"] = true.into();
+    value
 }
 
 /// Asks all mounts side by side; who has not answered after a while is silent.

@@ -89,7 +89,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     {
         return output::line(format_args!(
             "detached {}: what was written so far is durable ({} tier); process {} goes on in the background until the last \
-             user of the mount ends and what they still write is durable (tail --pid={2} -f /dev/null waits for that)",
+             user of the mount ends and what they still write is durable (tail --pid={2} -f /dev/null waits for that; kill {2} ends it \
+             before)",
             dir.display(),
             status.tier,
             status.pid

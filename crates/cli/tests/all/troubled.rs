@@ -1,12 +1,15 @@
 //! What a person sees who asks about mounts in trouble, and mounts in unusual places.
 
 use crate::home::{Home, Stopped, text, until};
+use rustix::process::{Signal, kill_process, test_kill_process};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::process::Command;
+
+const ENOTCONN: i32 = 107;
 
 /// All other mounts are listed, and the stopped one is named with what lets it go on, whichever way it hears the kernel.
 #[test]
@@ -160,17 +163,66 @@ fn a_detached_mount_returns_at_once_and_goes_on_for_its_users() {
     let mut file = File::create(dir.join("file")).expect("there is room");
     let said = home.done(&["unmount", "--detach", text(&dir)]);
     assert!(said.contains("goes on in the background"), "{said}");
-    let ends = format!("kill -9 {} ends it at once", pid.as_raw_nonzero());
     let said = home.refused(&["mount", "work", text(&dir)]);
-    assert!(said.contains("is closed") && said.contains(&ends), "{said}");
+    let number = pid.as_raw_nonzero();
+    let ends = format!("is closed; kill {number} ends it");
+    assert!(said.contains(&ends) && !said.contains("tenure unmount"), "{said}");
+    let said = home.done(&["status"]);
+    let lives = format!("{}: detached; process {number} has work@main", text(&dir));
+    assert!(said.contains(&lives), "{said}");
+    let listed = home.done(&["status", "--json"]);
+    let listed: serde_json::Value = serde_json::from_str(&listed).expect("it is JSON");
+    let listed = listed.as_array().expect("a list");
+    let listed = listed
+        .iter()
+        .find(|mount| mount["pid"] == number.get())
+        .expect("it is listed");
+    assert_eq!(
+        (&listed["drive"], &listed["detached"]),
+        (&"work".into(), &true.into())
+    );
     file.write_all(b"later").expect("it goes on");
     drop(file);
-    until("its process ends", || {
-        rustix::process::test_kill_process(pid).is_err()
-    });
+    until("its process ends", || test_kill_process(pid).is_err());
     let dir = home.mount("work", "m", &[]);
     assert_eq!(fs::read(dir.join("file")).expect("it is durable"), b"later");
     home.done(&["unmount", text(&dir)]);
+}
+
+/// Whoever ends a mount's process need not wait for who has files open: what was written is durable, and they are told.
+#[test]
+fn a_mount_that_is_asked_to_end_does_so_though_files_are_open() {
+    let Some(home) = Home::new() else { return };
+    let lazy = ["--create", "--lag", "60000"];
+    for is_detached in [false, true] {
+        let dir = home.mount("work", "m", &lazy);
+        let pid = home.process(&dir);
+        let mut file = File::create(dir.join("file")).expect("there is room");
+        if is_detached {
+            home.done(&["unmount", "--detach", text(&dir)]);
+        }
+        write!(file, "detached: {is_detached}").expect("there is room");
+        kill_process(pid, Signal::TERM).expect("it is there");
+        until("its process ends", || test_kill_process(pid).is_err());
+        let written = file.write_all(b"late").expect_err("nobody takes it");
+        assert_eq!(written.raw_os_error(), Some(ENOTCONN));
+        assert!(
+            !home.done(&["status"]).contains(text(&dir)),
+            "nothing of it is left"
+        );
+        home.mount("work", "m", &lazy);
+        let found = fs::read_to_string(dir.join("file")).expect("it is durable");
+        assert_eq!(found, format!("detached: {is_detached}"));
+        home.done(&["unmount", text(&dir)]);
+    }
+    let logs = fs::read_dir(home.folder.path().join("state/tenure"))
+        .expect("it is there")
+        .flatten();
+    let logs = logs.map(|log| fs::read(log.path()).expect("it is a file"));
+    let logs = logs
+        .map(|log| String::from_utf8_lossy(&log).into_owned())
+        .collect::<String>();
+    assert_eq!(logs.matches("files are open in").count(), 2, "{logs}");
 }
 
 /// Who is refused because a mount has the drive is told which mount that is, and a bad place is told first.

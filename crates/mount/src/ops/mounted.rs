@@ -9,6 +9,7 @@ use crate::kernel::{Contents, Filesystem, MountError, Session, Transport, Unmoun
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use tenure_client::{Branch, Files, SharedBranch};
 use tenure_model::Clock;
@@ -121,6 +122,7 @@ impl Mount {
                 ttl,
             },
             requests: Requests::default(),
+            is_over: AtomicBool::new(false),
             notifier: Mutex::new(None),
             on_end: Mutex::new(Some(on_end)),
         });
@@ -158,6 +160,11 @@ impl Mount {
     /// Takes the mount away.
     pub fn unmount(&self, how: Unmount) -> Result<(), UnmountError> {
         self.session.unmount(how)
+    }
+
+    /// Answers everybody ENOTCONN from now on, as Linux does once this process has ended.
+    pub fn end(&self) {
+        self.served.is_over.store(true, Ordering::Relaxed);
     }
 
     /// Waits until the mount is gone.

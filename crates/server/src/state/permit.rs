@@ -150,7 +150,7 @@ impl State {
         }
     }
 
-    /// Returns the refusal that names who holds a branch, and what would help.
+    /// Returns the refusal that names who holds a branch; how that is ended is known to whoever can see it.
     fn held(&self, branch: BranchId, grant: Grant) -> Refusal {
         let name = self
             .line(branch)
@@ -158,13 +158,11 @@ impl State {
         let who = self
             .session(grant.session)
             .map_or_else(|| "another session".to_owned(), |session| session.who);
-        let help = match who.split_once("mount at ") {
-            Some((_, at)) => format!("`tenure unmount {}` frees it", at.trim_end_matches(')')),
-            None => "it is free when that ends".to_owned(),
-        };
         // The sentence goes on with "holds it".
         Refusal::Held {
-            by: format!("{name} is in use ({help}; a fork or a checkpoint of it can be mounted now): {who}"),
+            by: format!(
+                "{name} is in use, and free when that ends (a fork or a checkpoint of it can be mounted now): {who}"
+            ),
         }
     }
 

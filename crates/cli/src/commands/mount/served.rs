@@ -23,7 +23,8 @@ use signal_hook::iterator::Signals;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
 use tenure_client::{Branch, Files, Patience, SharedBranch, Witness, hold_when_free};
 use tenure_model::{Clock, Refusal};
 use tenure_mount::kernel::{self, MountError, Unmount};
@@ -31,6 +32,9 @@ use tenure_mount::{Had, Mount, Status as WriteStatus};
 use tenure_wire::{Access, BranchInfo, Delegation, Opened, Owner, identity};
 
 type AnyOwner = Arc<dyn Owner<tenure_core::Branch>>;
+
+/// How long a mount that is asked to end waits for who has files open in it: programs that are ended with it close theirs soon.
+const OPEN_FILES_PATIENCE: Duration = Duration::from_secs(3);
 
 impl Args {
     /// Tells whether what a server shows is not on this machine: it is on another, or its bucket is elsewhere.
@@ -226,7 +230,7 @@ fn mount_and_wait(
         Err(_) => End::Asked,
     };
     warming.end();
-    told.and(finish(mount, &*files, &reason))
+    told.and(finish(mount, &*files, (&reason, &ended)))
 }
 
 /// Says what it costs that a mount has no note.
@@ -331,13 +335,27 @@ fn attach(
     Ok(Mount::attach(branch, clock, dir, &mount_options, status, on_end)?)
 }
 
-/// Ends a mount: what is not durable yet becomes so first.
-fn finish(mount: Mount, branch: &dyn Files, reason: &End) -> Result<()> {
-    if matches!(reason, End::Asked) {
-        // Open files keep a mount busy; they lose it with this process in any case.
-        mount.unmount(Unmount::Detach)?;
+/// Ends a mount: what is not durable yet becomes so first. Who has files open when it is asked to end may close them for a moment,
+/// unless it is asked once more.
+fn finish(mount: Mount, branch: &dyn Files, (reason, ended): (&End, &Receiver<End>)) -> Result<()> {
+    let is_gone = match reason {
+        End::Gone => true,
+        End::Asked => {
+            if let Err(error) = mount.unmount(Unmount::Detach) {
+                tracing::warn!(%error, "the mount stays, and answers ENOTCONN");
+            }
+            matches!(ended.recv_timeout(OPEN_FILES_PATIENCE), Ok(End::Gone))
+        }
+    };
+    if is_gone {
+        mount.join();
+    } else {
+        let dir = mount.path().display();
+        tracing::warn!(
+            "files are open in {dir} that was asked to end: they answer ENOTCONN from now on, and what was written is made durable"
+        );
+        mount.end();
     }
-    mount.join();
     branch.close().context("not everything could be made durable")
 }
 
