@@ -194,7 +194,7 @@ impl Claimed {
         }
         match newer {
             Some((epoch, what)) => Err(Failure::Corrupt(format!(
-                "{}: it is missing, and {what} was made under it: {RESTORE}",
+                "{}: it is missing, and {what} was made under it: remove that if it is none of the drive's; else {RESTORE}",
                 epoch::key(drive, epoch)
             ))),
             None => Ok(()),

@@ -124,7 +124,10 @@ impl Bucket for FolderBucket {
             let folder = tree.make_parent(key)?;
             let put = match temporary.rename_to(&folder, key) {
                 Ok(()) => Put::Created,
-                Err(Errno::EXIST) => Put::Exists,
+                Err(Errno::EXIST) => {
+                    tree.refuse_folder(&folder, key)?;
+                    Put::Exists
+                }
                 Err(Errno::NOENT) => {
                     tree.forget_folders();
                     continue;

@@ -81,6 +81,30 @@ fn whichever_object_is_missing_nothing_is_left_out_in_silence() {
 }
 
 #[test]
+fn where_every_manifest_is_missing_that_is_said() {
+    let mut refused = 0;
+    for ends in LIVES {
+        let bucket: Arc<dyn Bucket> = Arc::new(MemoryBucket::new());
+        let all = live(&bucket, ends);
+        for key in bucket.list("drives/work/manifests/").unwrap() {
+            bucket.delete(&key).unwrap();
+        }
+        match open(&bucket) {
+            Ok((journal, _)) => assert_eq!(journal.last().0, all, "{ends:?}"),
+            Err(error) => {
+                let why = error.to_string();
+                assert!(
+                    why.contains("drives/work/manifests/ holds no manifest: restore"),
+                    "{why}"
+                );
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 0, "segments that a manifest made needless are gone");
+}
+
+#[test]
 fn the_same_holds_in_a_folder() {
     let ends = &[End::Killed, End::Killed];
     let folder = || {

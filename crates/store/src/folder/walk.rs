@@ -93,6 +93,14 @@ impl Tree {
         Ok(file)
     }
 
+    /// Refuses a folder that stands where an object is to be.
+    pub(super) fn refuse_folder(&self, folder: &OwnedFd, key: &Key) -> Result<(), Failure> {
+        match kind_of(folder, key.as_str()) {
+            Some(FileType::Directory) => Err(self.odd(key.as_str(), FileType::Directory)),
+            Some(_) | None => Ok(()),
+        }
+    }
+
     /// Says of a file that it is not written, because that would change what is under its other names.
     pub(super) fn linked(&self, key: &Key) -> Failure {
         let file = format!("{}/{key}", self.path().display());

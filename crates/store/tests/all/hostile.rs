@@ -98,6 +98,17 @@ fn what_is_no_plain_file_is_refused_by_name_and_leads_nowhere() {
 }
 
 #[test]
+fn a_folder_in_the_place_of_an_object_is_refused_by_name() {
+    let (folder, bucket, _) = world();
+    let odd = key("drives/d/odd");
+    let at = folder.path().join("bucket/drives/d/odd");
+    std::fs::create_dir(&at).unwrap();
+    let what = "a folder in the place of a file";
+    refused(bucket.put_if_absent(&odd, b"x"), what, &at);
+    assert_eq!(bucket.get(&odd), Ok(None), "it is none");
+}
+
+#[test]
 fn a_marker_that_is_no_plain_file_is_refused_and_hangs_nothing() {
     for (what, place) in ODD {
         let (folder, bucket, victim) = world();
