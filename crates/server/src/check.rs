@@ -8,12 +8,14 @@ mod path;
 
 use crate::drive::Inner;
 use crate::state::State;
+use crate::trail;
 use std::collections::{BTreeMap, BTreeSet};
 use tenure_core::Branch;
 use tenure_journal::Depth;
-use tenure_model::{Address, Extent, Failure, Ino, PackNumber};
+use tenure_model::{Address, Extent, Failure, Ino, PackNumber, counted};
+use tenure_store::Key;
 use tenure_store::pack::Packs;
-use tenure_wire::{Error, Verified};
+use tenure_wire::{Error, NOTE, Verified};
 
 /// Faults of one line that are told one by one; the rest is counted.
 const FAULTS_MAX: usize = 100;
@@ -37,6 +39,10 @@ impl Inner {
             Ok(told) => faults.extend(told),
             Err(failure) => faults.push(failure.to_string()),
         }
+        faults.extend(
+            self.strangers()
+                .unwrap_or_else(|failure| vec![failure.to_string()]),
+        );
         faults.extend(
             self.packs
                 .lacking()
@@ -64,6 +70,29 @@ impl Inner {
         }
         self.work_on_pages();
         Ok(faults)
+    }
+
+    /// Returns a note of each file among the packs that is nothing of a drive.
+    fn strangers(&self) -> Result<Vec<String>, Failure> {
+        let mut notes = Vec::new();
+        let listing = Packs::list(&*self.bucket, &self.name)?;
+        for name in listing
+            .others
+            .iter()
+            .filter(|name| trail::pack_of(name).is_none())
+        {
+            let key = Key::in_drive(&self.name, &["packs", name]);
+            match self.bucket.size(&key) {
+                Ok(Some(len)) => notes.push(format!(
+                    "{NOTE}{key} ({}): it is no object of a drive, and nothing reads it",
+                    counted(len, "byte")
+                )),
+                Ok(None) => {}
+                Err(Failure::Corrupt(why)) => notes.push(format!("{NOTE}{why}")),
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok(notes)
     }
 
     fn verify_packs(&self, packed: &mut Packed, faults: &mut Vec<String>) {

@@ -5,6 +5,7 @@
 use crate::decide::after;
 use crate::fold::{RowPacks, not_a_state};
 use crate::load::Loader;
+use crate::place::NUMBER_BITS;
 use crate::state::{After, State};
 use crate::trail;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +14,7 @@ use tenure_core::Tree;
 use tenure_core::tree::Memory;
 use tenure_journal::{Journal, Manifest, Opening};
 use tenure_model::codec::Codec;
-use tenure_model::{Act, Batch, ChunkPlace, DriveName, Failure, PackNumber, Record, Seq, counted};
+use tenure_model::{Act, Batch, ChunkPlace, DriveName, Epoch, Failure, PackNumber, Record, Seq, counted};
 use tenure_store::Bucket;
 use tenure_store::pack::{PackName, Packs};
 use tenure_wire::Error;
@@ -39,6 +40,8 @@ pub(crate) struct Recovered {
 struct Recovery<'a> {
     bucket: &'a dyn Bucket,
     name: DriveName,
+    /// The epoch that begins.
+    epoch: Epoch,
     state: State,
     memory: Memory,
     loader: Loader,
@@ -133,6 +136,7 @@ impl<'a> Recovery<'a> {
         Ok(Self {
             bucket,
             name: name.clone(),
+            epoch: opening.epoch(),
             state,
             memory,
             loader,
@@ -213,7 +217,14 @@ impl<'a> Recovery<'a> {
                 let recovered = self.packs.recover_open(number, &places, &hints)?;
                 self.packs.lose(number, &recovered.missing)?;
             } else if !self.packs.is_lost(number) {
-                self.packs.discard_open(number)?;
+                let discarded = self.packs.discard_open(number)?;
+                // The last owner leaves such packs when it is killed. Those of owners before were looked at when it began.
+                if Epoch(number.0 >> NUMBER_BITS).next() < self.epoch {
+                    self.notices.push(format!(
+                        "{discarded} was removed: nothing names what it holds, and it is left of an owner before the last; if a list of \
+                         what is missing of it was deleted, restore both from a copy of the bucket"
+                    ));
+                }
             }
         }
         trail::remove_left(bucket, name)?;

@@ -112,13 +112,19 @@ pub(crate) fn left(
 pub(crate) fn remove_left(bucket: &dyn Bucket, drive: &DriveName) -> Result<(), Failure> {
     let Some(disk) = bucket.disk() else { return Ok(()) };
     for name in bucket.children(&format!("drives/{drive}/packs/"))? {
-        if let Some((number, SUFFIX)) = name.split_once('.')
-            && let Some(number) = parse_number(number)
-        {
-            disk.remove(&key(drive, PackNumber(number)))?;
+        if let Some(pack) = pack_of(&name) {
+            disk.remove(&key(drive, pack))?;
         }
     }
     Ok(())
+}
+
+/// Returns the pack whose trail has that name among the packs.
+pub(crate) fn pack_of(name: &str) -> Option<PackNumber> {
+    let (number, SUFFIX) = name.split_once('.')? else {
+        return None;
+    };
+    parse_number(number).map(PackNumber)
 }
 
 fn key(drive: &DriveName, pack: PackNumber) -> Key {

@@ -33,6 +33,9 @@ impl Error {
     }
 }
 
+/// Begins what a check says of something that is no fault.
+pub const NOTE: &str = "note: ";
+
 /// Returns what tells a drive from every other, also from one of its name in another bucket: a digest of the number that was
 /// drawn when it was made.
 pub fn identity(hash_key: &[u8; 16]) -> Digest {
@@ -412,6 +415,7 @@ pub trait Owner<B>: Send + Sync {
     /// Writes every page and a manifest, so that older segments may go.
     fn fold(&self) -> Result<(), Error>;
 
-    /// Holds the drive's invariants against what is stored, with `deep` every byte of it; returns what is wrong.
+    /// Holds the drive's invariants against what is stored, with `deep` every byte of it; returns what is wrong, and behind
+    /// [`NOTE`] what harms nothing.
     fn check(&self, deep: bool) -> Result<Vec<String>, Error>;
 }

@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 use tenure_core::Branch;
 use tenure_model::{DriveName, counted};
-use tenure_wire::{Error, Owner, Verified};
+use tenure_wire::{Error, NOTE, Owner, Verified};
 
 /// Check that a drive is whole
 #[derive(Debug, clap::Args)]
@@ -89,19 +89,24 @@ fn words(verified: Option<Verified>) -> String {
 /// Checks, and fails when something is wrong.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let mut reached = reach::drive_for(&args.place, &args.drive, "check")?;
-    let faults = if args.deep {
+    let told = if args.deep {
         reached.stop_waiting();
         check_deeply(&reached.owner(), &args.drive)?
     } else {
         reached.owner().check(false)?
     };
     reached.close()?;
+    let (notes, faults): (Vec<_>, Vec<_>) = told.iter().partition(|told| told.starts_with(NOTE));
     if args.json {
-        output::json(
-            &serde_json::json!({ "drive": args.drive.as_str(), "deep": args.deep, "faults": faults }),
-        )?;
+        let notices: Vec<_> = notes.iter().filter_map(|note| note.strip_prefix(NOTE)).collect();
+        output::json(&serde_json::json!({
+            "drive": args.drive.as_str(),
+            "deep": args.deep,
+            "faults": faults,
+            "notices": notices,
+        }))?;
     } else {
-        faults.iter().try_for_each(output::line)?;
+        faults.iter().chain(&notes).try_for_each(output::line)?;
     }
     match faults.len() {
         0 if args.json => Ok(()),

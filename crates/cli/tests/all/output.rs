@@ -1,7 +1,7 @@
 //! What is printed where nobody reads, or where nothing goes in: never a backtrace.
 
 use crate::home::Home;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{PipeReader, pipe};
 use std::process::{Output, Stdio};
 
@@ -150,4 +150,25 @@ fn a_state_folder_that_cannot_be_made_is_told_with_what_is_there() {
         said.contains("hint: ls -ld /proc; df /proc; or put it elsewhere: XDG_STATE_HOME="),
         "{said}"
     );
+}
+
+/// What is none of the drive's and harms nothing is said, and the drive is whole.
+#[test]
+fn a_check_notes_a_file_that_is_nothing_of_the_drive() {
+    let home = Home::unmounted();
+    home.done(&["drive", "create", "work"]);
+    let junk = "drives/work/packs/junk";
+    let place = home.folder.path().join("data/tenure/bucket").join(junk);
+    fs::create_dir_all(place.parent().expect("it is in a folder")).expect("there is room");
+    fs::write(place, "12345").expect("there is room");
+    let said = home.done(&["check", "work"]);
+    assert!(
+        said.contains(&format!("note: {junk} (5 bytes)")) && said.contains("work is whole"),
+        "{said}"
+    );
+    let said = home.done(&["check", "work", "--deep", "--json"]);
+    let said: serde_json::Value = serde_json::from_str(&said).expect("it is JSON");
+    assert_eq!(said["faults"], serde_json::json!([]));
+    let notice = said["notices"][0].as_str().expect("there is one");
+    assert!(notice.starts_with(junk), "{notice}");
 }

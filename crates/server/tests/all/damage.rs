@@ -320,6 +320,41 @@ fn a_pack_that_was_being_filled_and_is_gone_is_missed_until_it_is_put_back() {
     healed(&bucket);
 }
 
+/// A list that is deleted is not known to have been there; what was kept for it does not go in silence.
+#[test]
+fn what_is_left_of_a_pack_whose_list_was_deleted_does_not_go_in_silence() {
+    let (bucket, open_pack, _) = killed_while_filling();
+    bucket.damage(&open_pack, |bytes| bytes[250_000] ^= 1);
+    only_lost(&bucket, &open_pack, &["one"]);
+    let is_list = |key: &Key| key.as_str().contains(".lost.");
+    let list = packs(&bucket).into_iter().find(is_list).unwrap();
+    bucket.delete(&list).unwrap();
+    let drive = open(&bucket);
+    let told = drive.notices().join("\n");
+    assert!(
+        told.contains(&format!("{open_pack} was removed")) && told.contains("restore"),
+        "{told}"
+    );
+    assert_eq!(bucket.get(&open_pack), Ok(None));
+}
+
+#[test]
+fn a_file_among_the_packs_that_is_none_is_noted_and_is_no_fault() {
+    let (bucket, ..) = two_files();
+    let junk = Key::in_drive(&drive_name(), &["packs", "junk"]);
+    bucket.put_if_absent(&junk, b"12345").unwrap();
+    let drive = open(&bucket);
+    for deep in [false, true] {
+        let told = drive.check(deep).unwrap();
+        assert_eq!(
+            told,
+            [format!(
+                "note: {junk} (5 bytes): it is no object of a drive, and nothing reads it"
+            )]
+        );
+    }
+}
+
 fn healed(bucket: &MemoryBucket) {
     for _ in 0..2 {
         let drive = open(bucket);

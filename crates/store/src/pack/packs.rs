@@ -10,7 +10,7 @@ use super::writer::PackWriter;
 use super::{Entry, OPEN, PACK_LEN_TARGET, PackName, Recovered, Sealed, open_key, recover};
 use crate::bucket::{Bucket, missing_or_short};
 use crate::cache::{Body, Cache, Source};
-use crate::key::parse_number;
+use crate::key::{Key, parse_number};
 use crate::signal::Signal;
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
@@ -90,6 +90,8 @@ pub struct Listing {
     pub open: Vec<PackNumber>,
     /// Lists of what could not be had when a pack was recovered.
     pub lost: Vec<LostName>,
+    /// The names of what is none of these.
+    pub others: Vec<String>,
 }
 
 impl Packs {
@@ -152,8 +154,10 @@ impl Packs {
                 listing.sealed.push(name);
             } else if let Some(name) = LostName::parse(&name) {
                 listing.lost.push(name);
-            } else if let Some((number, OPEN)) = name.split_once('.') {
-                listing.open.extend(parse_number(number).map(PackNumber));
+            } else if let Some(number) = open_number(&name) {
+                listing.open.push(number);
+            } else {
+                listing.others.push(name);
             }
         }
         Ok(listing)
@@ -250,12 +254,14 @@ impl Packs {
         recover::recover(to, &self.drive, number, (places, hints))
     }
 
-    /// Removes a pack that a crash left open and of which the journal names nothing.
-    pub fn discard_open(&self, number: PackNumber) -> Result<(), Failure> {
+    /// Removes a pack that a crash left open and of which the journal names nothing; returns what it was called.
+    pub fn discard_open(&self, number: PackNumber) -> Result<Key, Failure> {
         if let Some(Slot::Open(_)) = self.slots.read().get(&number) {
             return Err(Failure::DidNotHappen(format!("pack {number} is being filled")));
         }
-        self.home.remove(&open_key(&self.drive, number))
+        let key = open_key(&self.drive, number);
+        self.home.remove(&key)?;
+        Ok(key)
     }
 
     /// Makes a sealed pack known, such as one that another process sealed.
@@ -514,6 +520,14 @@ impl Drop for Packs {
     fn drop(&mut self) {
         self.close();
     }
+}
+
+/// Returns the number of a pack that is or was being filled, by the last component of its key.
+fn open_number(name: &str) -> Option<PackNumber> {
+    let (number, OPEN) = name.split_once('.')? else {
+        return None;
+    };
+    parse_number(number).map(PackNumber)
 }
 
 /// Says that a pack has no such chunk or page.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tenure_model::{Address, Digest, Failure, PackNumber};
 use tenure_store::disk::BLOCK_LEN;
 use tenure_store::pack::{EntryKind, PACK_LEN_TARGET, PackName, Packs};
-use tenure_store::{Bucket, FolderBucket, MemoryBucket};
+use tenure_store::{Bucket, FolderBucket, Key, MemoryBucket};
 
 #[test]
 fn what_was_appended_is_read_from_memory_from_disk_and_from_the_sealed_pack() {
@@ -112,9 +112,14 @@ fn a_listing_tells_sealed_packs_from_those_left_open() {
     content.append(&pack, b"sealed");
     let sealed = world.packs.seal(number(3)).unwrap();
     world.packs.start(number(4)).unwrap();
+    let junk = ["0.open", "junk"].map(|name| Key::in_drive(&drive(), &["packs", name]));
+    for key in &junk {
+        world.bucket.put_if_absent(key, b"junk").unwrap();
+    }
     let listing = Packs::list(&*world.bucket, &drive()).unwrap();
     assert_eq!(listing.sealed, [sealed.name]);
     assert_eq!(listing.open, [number(4)]);
+    assert_eq!(listing.others, ["0.open", "junk"]);
     let packs = Packs::new(world.bucket.clone(), drive(), listing.sealed);
     content.check(&packs);
     packs.discard_open(number(4)).unwrap();
