@@ -127,6 +127,11 @@ fn try_take_over(
     let packs = Packs::with_sizes(bucket.clone(), name.clone(), options.pack_sizes);
     let packs = packs.cached(options.cache.clone());
     let found = health.guard(epoch, || recover(bucket.as_ref(), name, (opening, packs)))?;
+    let journal = Arc::downgrade(&found.journal);
+    let closed = || Failure::DidNotHappen("the drive was closed".into());
+    found
+        .packs
+        .guard(move || journal.upgrade().ok_or_else(closed)?.check_lock());
     if options.threads == Threads::Started {
         found.journal.start_threads()?;
         found.packs.start_thread()?;

@@ -50,7 +50,10 @@ impl Home {
     /// As `command`, of somebody who knows nothing of what this home's mounts have noted: on another machine.
     pub(crate) fn command_elsewhere(&self, arguments: &[&str]) -> Command {
         let mut command = self.command(arguments);
-        command.env("XDG_STATE_HOME", self.folder.path().join("state-elsewhere"));
+        for folder in ["STATE_HOME", "RUNTIME_DIR"] {
+            let elsewhere = self.folder.path().join("elsewhere").join(folder);
+            command.env(format!("XDG_{folder}"), elsewhere);
+        }
         command
     }
 

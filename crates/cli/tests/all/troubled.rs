@@ -347,6 +347,46 @@ fn a_mount_whose_lock_was_removed_says_of_nothing_that_it_is_durable() {
     assert!(home.done(&["check", "work", "--deep"]).contains("whole"));
 }
 
+/// Guarantee 4: who has lost the drive writes nothing into what is another's by then, and can be read all the same.
+#[test]
+fn a_mount_whose_lock_was_removed_touches_nothing_of_the_next_owner() {
+    let Some(home) = Home::new() else { return };
+    let dir = home.mount("work", "m", &["--create"]);
+    let bytes = |seed: u32, len: u32| -> Vec<u8> {
+        (0..len)
+            .map(|at| ((at ^ seed).wrapping_mul(2_654_435_761) >> 24) as u8)
+            .collect()
+    };
+    fs::write(dir.join("synced"), bytes(1, 3 << 20)).expect("there is room");
+    home.done(&["sync", text(&dir)]);
+    fs::remove_file(home.folder.path().join("data/tenure/bucket/drives/work/lock")).expect("it is there");
+    let next = home.folder.path().join("n");
+    fs::create_dir(&next).expect("there is room");
+    let output = home
+        .command_elsewhere(&["mount", "work", text(&next)])
+        .output()
+        .expect("the program starts");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    // It does not know yet, or has just learned.
+    let written = fs::write(dir.join("late"), bytes(2, 9 << 20));
+    assert!(
+        !home.tenure(&["sync", text(&dir)]).status.success(),
+        "{written:?}"
+    );
+    assert_eq!(
+        fs::read(dir.join("synced")).expect("it can be copied"),
+        bytes(1, 3 << 20)
+    );
+    home.kill(&dir);
+    assert_eq!(
+        fs::read(next.join("synced")).expect("it was synced"),
+        bytes(1, 3 << 20)
+    );
+    home.done(&["unmount", text(&next)]);
+    assert!(home.done(&["check", "work", "--deep"]).contains("whole"));
+}
+
 /// What is mounted in a mount would stay behind where nobody can reach it: whoever unmounts is told what that is.
 #[test]
 fn a_mount_with_another_in_it_is_not_taken_away() {

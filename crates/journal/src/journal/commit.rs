@@ -4,6 +4,7 @@
 
 use super::order::Order;
 use super::queue::{Group, Queue};
+use crate::manifest::Tier;
 use crate::tier::FRAME_LEN;
 use parking_lot::MutexGuard;
 use tenure_model::{Failure, Seq};
@@ -90,6 +91,14 @@ impl Order {
             self.progress.notify_all();
         }
         looked
+    }
+
+    /// Fails where the drive's lock keeps no other owner away any more. Stops nothing, so that whoever holds locks may ask.
+    pub fn check_lock(&self) -> Result<(), Failure> {
+        match self.tier.kind() {
+            Tier::Folder => self.tier.look(),
+            Tier::Bucket => Ok(()),
+        }
     }
 
     fn may_commit(&self, queue: &Queue) -> bool {

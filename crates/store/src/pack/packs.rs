@@ -6,7 +6,7 @@ use super::index::Index;
 use super::lost::{LostName, Places};
 use super::sealed::SealedPack;
 use super::thread;
-use super::writer::PackWriter;
+use super::writer::{Guard, PackWriter};
 use super::{Entry, OPEN, PACK_LEN_TARGET, PackName, Recovered, Sealed, open_key, recover};
 use crate::bucket::{Bucket, missing_or_short};
 use crate::cache::{Body, Cache, Source};
@@ -62,6 +62,7 @@ pub struct Packs {
     spare: Arc<Spare>,
     pack_len: u64,
     signal: Arc<Signal>,
+    guard: Arc<Guard>,
     uses: AtomicU64,
 }
 
@@ -125,6 +126,7 @@ impl Packs {
             spare: Spare::new(sizes.buffer_len, BUFFERS_KEPT),
             pack_len: sizes.pack_len.min(len_max),
             signal: Arc::default(),
+            guard: Arc::default(),
             uses: AtomicU64::new(0),
         }
     }
@@ -139,6 +141,13 @@ impl Packs {
     pub fn waiting_if(mut self, may_wait: fn() -> Result<(), Failure>) -> Self {
         self.may_wait = may_wait;
         self
+    }
+
+    /// Has `may_write` asked from now on before anything is written into a file that is being filled: it fails once another owner may
+    /// have sealed that.
+    pub fn guard(&self, may_write: impl Fn() -> Result<(), Failure> + Send + Sync + 'static) {
+        let is_first = self.guard.set(Box::new(may_write)).is_ok();
+        debug_assert!(is_first, "packs have one owner");
     }
 
     /// Tells whether packs are filled in memory, and put whole: the bucket has no disk.
@@ -170,9 +179,11 @@ impl Packs {
         if self.slots.read().contains_key(&number) {
             return Err(Failure::DidNotHappen(format!("pack {number} was started before")));
         }
-        let (spare, signal) = (self.spare.clone(), self.signal.clone());
-        let memory = (spare, self.pack_len);
-        let writer = PackWriter::create(&self.home, &self.drive, number, memory, signal)?;
+        let (memory, shared) = (
+            (self.spare.clone(), self.pack_len),
+            (self.signal.clone(), self.guard.clone()),
+        );
+        let writer = PackWriter::create(&self.home, &self.drive, number, memory, shared)?;
         let writer = Arc::new(writer);
         let mut slots = self.slots.write();
         if self.signal.has_ended() {

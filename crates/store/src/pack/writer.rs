@@ -14,7 +14,7 @@ use crate::signal::Signal;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{HashMap, VecDeque};
 use std::io::IoSliceMut;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tenure_model::limits::CHUNK_LEN_MAX;
 use tenure_model::{Address, ChunkPlace, Digest, DriveName, Failure, PackNumber};
 
@@ -24,6 +24,9 @@ const BUFFERS_MAX: usize = 4;
 const BUFFERS_AHEAD: usize = 8;
 /// A step that has no room is tried again at this size: the last of a disk can be used.
 const RESERVE_UNIT: u64 = 1 << 20;
+
+/// Is asked before each write: once it fails, another owner may have sealed the file.
+pub(super) type Guard = OnceLock<Box<dyn Fn() -> Result<(), Failure> + Send + Sync>>;
 
 /// A pack that is being filled. Shared by threads.
 pub struct PackWriter {
@@ -35,6 +38,7 @@ pub struct PackWriter {
     spare: Arc<Spare>,
     len_target: u64,
     signal: Arc<Signal>,
+    guard: Arc<Guard>,
     state: Mutex<State>,
     /// Held while buffers are written, so that they are written in order.
     writing: Mutex<()>,
@@ -69,7 +73,7 @@ impl PackWriter {
         drive: &DriveName,
         number: PackNumber,
         (spare, len_target): (Arc<Spare>, u64),
-        signal: Arc<Signal>,
+        (signal, guard): (Arc<Signal>, Arc<Guard>),
     ) -> Result<Self, Failure> {
         let key = open_key(drive, number);
         let file = home.create(&key)?;
@@ -83,6 +87,7 @@ impl PackWriter {
             spare,
             len_target,
             signal,
+            guard,
             writing: Mutex::default(),
             syncing: Mutex::default(),
             growing: Mutex::default(),
@@ -150,6 +155,7 @@ impl PackWriter {
         if needed <= reserved {
             return Ok(());
         }
+        self.may_write()?;
         let exact = needed.next_multiple_of(RESERVE_UNIT);
         let ahead = exact.max(reserved + (BUFFERS_AHEAD * self.spare.buffer_len()) as u64);
         let (room, got) = match self.file.reserve(ahead) {
@@ -287,6 +293,7 @@ impl PackWriter {
             entries: self.entries(),
             checksums,
         };
+        self.may_write()?;
         let sealed =
             seal::finish(&self.home, &self.drive, &*self.file, body).map_err(|failure| match failure {
                 Failure::DidNotHappen(_) | Failure::NoSpace(_) => failure,
@@ -308,6 +315,11 @@ impl PackWriter {
         // Who wrote or waited for the disk has done so when these are free.
         drop(self.syncing.lock());
         drop(self.writing.lock());
+    }
+
+    /// Fails when the file may be another owner's. Only one who is stopped right behind this still writes to it.
+    fn may_write(&self) -> Result<(), Failure> {
+        self.guard.get().map_or(Ok(()), |may_write| may_write())
     }
 
     fn check_len(&self, bytes: &[u8]) -> Result<(), Failure> {
@@ -396,6 +408,7 @@ impl PackWriter {
             .map(crc32c::crc32c)
             .collect();
         let (offset, blocks) = buffer.blocks();
+        self.may_write()?;
         self.file.write_at(offset, blocks).map_err(seal::again)?;
         let mut state = self.state.lock();
         debug_assert_eq!(buffer.base(), (state.checksums.len() * CHECKED_LEN) as u64);
