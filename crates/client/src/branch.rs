@@ -5,6 +5,7 @@
 use crate::damage::Damage;
 use crate::ended::Ended;
 use crate::frays::Frays;
+use crate::lent::Lent as LentParts;
 use crate::log::Log;
 use crate::near::Near;
 use crate::retained::Retained;
@@ -113,6 +114,8 @@ pub(crate) struct State {
     pub(crate) stage: Stage,
     pub(crate) frays: Frays,
     pub(crate) inos: InoRange,
+    /// What of it is lent, where it is shared: the branch is a copy then.
+    pub(crate) lent: Option<LentParts>,
     /// Why nothing more is accepted here.
     pub(crate) broken: Option<Error>,
 }
@@ -125,6 +128,7 @@ pub(crate) struct Inner {
     pub(crate) opened: Opened,
     /// What tells the drive from every other.
     pub(crate) drive: Digest,
+    pub(crate) hash_key: [u8; 16],
     pub(crate) id: Option<BranchId>,
     pub(crate) options: Options,
     /// Whether the owner is in another process.
@@ -144,6 +148,19 @@ pub(crate) struct Inner {
     /// Guards nothing but the waiting for a file that another thread settles, or for room on the stage.
     pub(crate) settling: Mutex<()>,
     pub(crate) settled: Condvar,
+    /// Brings an owner that is new to a session which shares the branch what it must know.
+    pub(crate) rejoins: OnceLock<Box<dyn Fn() -> Result<(), Error> + Send + Sync>>,
+}
+
+/// What a branch begins with.
+struct Begin {
+    id: Option<BranchId>,
+    hash_key: [u8; 16],
+    inos: InoRange,
+    branch: tenure_core::Branch,
+    lent: Option<LentParts>,
+    broken: Option<Error>,
+    is_elsewhere: bool,
 }
 
 /// A branch that this session holds, or a state that it reads.
@@ -179,39 +196,16 @@ impl Branch {
             Shared::Kept => return Err(Refusal::InvalidArgument.into()),
         };
         let broken = (access == Access::Read).then_some(Error::Refused(Refusal::ReadOnly));
-        let state = State {
-            branch,
-            log: Log::default(),
-            cuts: VecDeque::new(),
-            stage: Stage::default(),
-            frays: Frays::default(),
-            inos,
-            broken,
-        };
-        // A state that is only read ships nothing.
-        let chain_start = batch::chain_start(opened.session, id.unwrap_or_default(), inos.next);
-        let retained = (opened.tier == HELD_TIER).then(Retained::default);
-        let inner = Arc::new(Inner {
-            owner,
-            clock,
-            witness,
-            opened,
-            drive: identity(&hash_key),
+        let begin = Begin {
             id,
-            options,
+            hash_key,
+            inos,
+            branch,
+            lent: None,
+            broken,
             is_elsewhere,
-            state: RwLock::new(state),
-            damage: Mutex::default(),
-            waiting: Waiting::default(),
-            ended: Ended::default(),
-            shipping: Mutex::new(Shipping::begin(chain_start)),
-            salvage: Mutex::default(),
-            retained,
-            near: OnceLock::new(),
-            noted: Noted::default(),
-            settling: Mutex::new(()),
-            settled: Condvar::new(),
-        });
+        };
+        let inner = Inner::begun(owner, (clock, witness), opened, options, begin);
         let threads = match (access, options.threads) {
             (Access::Exclusive, Threads::Started) => {
                 watch(&inner, inner.opened.session_ttl, Inner::renew);
@@ -223,6 +217,38 @@ impl Branch {
             inner,
             threads: Mutex::new(threads),
         })
+    }
+
+    /// Begins with nothing of a branch that is shared: parts of it are lent later. Who has it says that the session is there.
+    pub(crate) fn borrowing(
+        owner: Arc<dyn Owner<tenure_core::Branch>>,
+        clock: Arc<dyn Clock>,
+        opened: Opened,
+        (id, hash_key): (BranchId, [u8; 16]),
+        options: Options,
+    ) -> Self {
+        let nowhere = Ino(0);
+        let begin = Begin {
+            id: Some(id),
+            hash_key,
+            inos: InoRange {
+                next: nowhere,
+                end: nowhere,
+            },
+            branch: tenure_core::Branch::stored(hash_key, Tree::new(), Totals::default()),
+            lent: Some(LentParts::nothing(opened.session)),
+            broken: None,
+            is_elsewhere: true,
+        };
+        let inner = Inner::begun(owner, (clock, Arc::new(())), opened, options, begin);
+        let threads = match options.threads {
+            Threads::Started => inner.threads(),
+            Threads::None => Vec::new(),
+        };
+        Branch {
+            inner,
+            threads: Mutex::new(threads),
+        }
     }
 
     /// Has the packs of an owner elsewhere read from here, through a cache; an owner in this process reads them itself.
@@ -309,7 +335,7 @@ impl Branch {
         synced.and(returned).and(closed)
     }
 
-    fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.inner.waiting.stop();
         for thread in self.threads.lock().drain(..) {
             // A panic there has broken the branch already, and said so.
@@ -327,6 +353,60 @@ impl Drop for Branch {
 }
 
 impl Inner {
+    fn begun(
+        owner: Arc<dyn Owner<tenure_core::Branch>>,
+        (clock, witness): (Arc<dyn Clock>, Arc<dyn Witness>),
+        opened: Opened,
+        options: Options,
+        begin: Begin,
+    ) -> Arc<Self> {
+        let Begin {
+            id,
+            hash_key,
+            inos,
+            branch,
+            lent,
+            broken,
+            is_elsewhere,
+        } = begin;
+        let state = State {
+            branch,
+            log: Log::default(),
+            cuts: VecDeque::new(),
+            stage: Stage::default(),
+            frays: Frays::default(),
+            inos,
+            lent,
+            broken,
+        };
+        // A state that is only read ships nothing, and of a branch that is shared the owner says it later.
+        let chain_start = batch::chain_start(opened.session, id.unwrap_or_default(), inos.next);
+        let retained = (opened.tier == HELD_TIER).then(Retained::default);
+        Arc::new(Inner {
+            owner,
+            clock,
+            witness,
+            opened,
+            drive: identity(&hash_key),
+            hash_key,
+            id,
+            options,
+            is_elsewhere,
+            state: RwLock::new(state),
+            damage: Mutex::default(),
+            waiting: Waiting::default(),
+            ended: Ended::default(),
+            shipping: Mutex::new(Shipping::begin(chain_start)),
+            salvage: Mutex::default(),
+            retained,
+            near: OnceLock::new(),
+            noted: Noted::default(),
+            settling: Mutex::new(()),
+            settled: Condvar::new(),
+            rejoins: OnceLock::new(),
+        })
+    }
+
     fn threads(self: &Arc<Self>) -> Vec<JoinHandle<()>> {
         let spawn = |name: &str, run: fn(&Inner)| {
             let inner = Arc::clone(self);
@@ -478,9 +558,15 @@ impl Inner {
         op: &Op,
         and: impl FnOnce(&mut State, Outcome) -> R,
     ) -> Result<R, Undecided> {
+        let lent = state.lent.as_ref();
+        let admitted = lent.map(|lent| lent.admit(&state.branch, op)).transpose()?;
         let outcome = state.branch.change(op)?;
+        let now = self.clock.elapsed();
+        if let (Some(lent), Some(admitted)) = (&mut state.lent, admitted) {
+            lent.note(admitted, now);
+        }
         let first = state.log.is_empty();
-        if state.log.push(op, self.clock.elapsed()) {
+        if state.log.push(op, now) {
             self.witness.changed();
         }
         let long = state.log.ops.len() >= LOG_SHIP;

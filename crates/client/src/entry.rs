@@ -46,6 +46,11 @@ impl Branch {
         })
     }
 
+    /// Returns the inode that a name names.
+    pub(crate) fn find(&self, parent: Ino, name: &Name) -> Result<Ino, Error> {
+        self.inner.read(|state| state.branch.lookup(parent, name))
+    }
+
     /// Returns the directory above a directory.
     pub fn parent(&self, ino: Ino) -> Result<Ino, Error> {
         Ok(self.attr(ino)?.parent)

@@ -1,8 +1,8 @@
 //! Contents: what is read and written, and what is done to ranges.
 
-use crate::branch::{Branch, Inner};
+use crate::branch::{Branch, Inner, LOADS_MAX, State, too_many_loads};
 use bytes::Bytes;
-use tenure_core::Seek;
+use tenure_core::{Seek, Undecided};
 use tenure_model::{AttrChange, Extent, Ino, Op, Piece, Refusal, limits};
 use tenure_wire::Error;
 
@@ -32,36 +32,12 @@ impl Branch {
 
     /// Stages bytes for a file. They are visible at once, and durable after a sync or the lag.
     pub fn write(&self, ino: Ino, offset: u64, bytes: Bytes) -> Result<(), Error> {
-        let end = offset
-            .checked_add(bytes.len() as u64)
-            .filter(|end| *end <= limits::FILE_LEN_MAX);
-        end.ok_or(Refusal::TooLarge)?;
-        if bytes.is_empty() {
-            return Ok(());
-        }
-        let inner = &self.inner;
-        inner.wait_for_stage(ino)?;
-        let (time, now) = (inner.now(), inner.clock.elapsed());
-        let mut state = inner.changing()?;
-        let first = state.stage.bytes() == 0;
-        state.stage.put(ino, offset, bytes, time, now);
-        inner.witness.staged(state.stage.bytes());
-        let full = state.stage.bytes() >= inner.options.stage_settle;
-        drop(state);
-        if first {
-            inner.waiting.changed();
-        }
-        if full {
-            inner.waiting.settle();
-        }
-        Ok(())
+        self.inner.stage(ino, |_| Ok(offset), bytes).map(drop)
     }
 
     /// Writes behind the end of the file, whatever that is by now, and returns where.
     pub fn append(&self, ino: Ino, bytes: Bytes) -> Result<u64, Error> {
-        let offset = self.attr(ino)?.size;
-        self.write(ino, offset, bytes)?;
-        Ok(offset)
+        self.inner.stage(ino, |state| Ok(state.attr(ino)?.size), bytes)
     }
 
     /// Lets a file have at least `size` bytes; what it gains is a hole.
@@ -158,6 +134,51 @@ impl Branch {
 }
 
 impl Inner {
+    /// Stages bytes for a file, where `at` says in the same step, and returns where.
+    fn stage(
+        &self,
+        ino: Ino,
+        at: impl Fn(&State) -> Result<u64, Undecided>,
+        bytes: Bytes,
+    ) -> Result<u64, Error> {
+        self.wait_for_stage(ino)?;
+        let (time, now) = (self.now(), self.clock.elapsed());
+        for _ in 0..LOADS_MAX {
+            let mut state = self.changing()?;
+            let offset = match at(&state) {
+                Ok(offset) => offset,
+                Err(Undecided::Refused(refusal)) => return Err(refusal.into()),
+                Err(Undecided::Missing(missing)) => {
+                    drop(state);
+                    self.load(&missing)?;
+                    continue;
+                }
+            };
+            let end = offset.checked_add(bytes.len() as u64);
+            end.filter(|end| *end <= limits::FILE_LEN_MAX)
+                .ok_or(Refusal::TooLarge)?;
+            if bytes.is_empty() {
+                return Ok(offset);
+            }
+            if let Some(lent) = &mut state.lent {
+                lent.write(ino, now)?;
+            }
+            let first = state.stage.bytes() == 0;
+            state.stage.put(ino, offset, bytes, time, now);
+            self.witness.staged(state.stage.bytes());
+            let full = state.stage.bytes() >= self.options.stage_settle;
+            drop(state);
+            if first {
+                self.waiting.changed();
+            }
+            if full {
+                self.waiting.settle();
+            }
+            return Ok(offset);
+        }
+        Err(too_many_loads())
+    }
+
     /// As `Branch::read_into`, and notes nothing.
     pub(crate) fn read_at(&self, ino: Ino, offset: u64, into: &mut [u8]) -> Result<usize, Error> {
         let layers = self.layers(ino, offset, into.len())?;

@@ -13,6 +13,7 @@ mod file;
 mod files;
 mod frays;
 mod lapse;
+mod lent;
 mod log;
 mod merge;
 mod near;

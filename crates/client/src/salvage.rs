@@ -49,8 +49,11 @@ impl Inner {
         match saved {
             Ok(stray) => {
                 *self.salvage.lock() = Salvage::Done(stray);
-                // An owner that does not hear of the end stops waiting some day.
-                let _ = self.owner.close(self.opened.session);
+                // An owner that does not hear of the end stops waiting some day. One to whom the session is not over means another
+                // client that goes on with it.
+                if self.owner.renew(self.opened.session) == Err(Refusal::Stale.into()) {
+                    let _ = self.owner.close(self.opened.session);
+                }
             }
             Err(error) if is_not_done(&error) || self.may_be_accepted(&error) => self.waiting.changed(),
             Err(error) => {

@@ -206,7 +206,10 @@ impl Inner {
                 state.log.contents += settled.pieces.iter().map(|piece| piece.extent.len()).sum::<u64>();
                 state.stage.settled(ino, &settled.kept, self.clock.elapsed());
                 let (_, attr) = outcome.inode.expect("a write answers with its inode");
-                state.frays.note(ino, &settled.pieces, attr.allocated);
+                // A copy of a shared branch stays as it was shipped, so that it can be taken anew: nothing is merged in it.
+                if state.lent.is_none() {
+                    state.frays.note(ino, &settled.pieces, attr.allocated);
+                }
                 state.frays.fall_due(self.merge_after())
             },
         );

@@ -1,28 +1,33 @@
-//! A branch that this session shares with others: the owner is asked for everything, and nothing is remembered here but what
-//! must not be lost with it.
+//! A branch that this session shares with others: the owner is asked for everything but what is lent, and nothing is remembered of
+//! the rest but what must not be lost with it.
 //!
-//! What was done and is not known to be durable is kept, with what is open and locked: the next owner is brought it. Invariant:
-//! an act has one number, whoever is asked and however often; and what nobody was answered is asked for again until it is.
+//! What was done and is not known to be durable is kept, with what is open and locked: the next owner is brought it. What is lent is
+//! changed as a branch that is held whole, on a copy (`held`). Invariant: an act has one number, whoever is asked and however often;
+//! what nobody was answered is asked for again until it is; an act comes behind all that was done here before.
 
 mod act;
 mod files;
+mod hear;
+mod loan;
 mod locks;
 mod open;
 mod sync;
 
 pub use locks::{Told, Wished};
 
-use crate::branch::{Options, Threads, Unsynced};
+use crate::branch::{Branch, Options, Threads, Unsynced};
 use crate::wait;
 use crate::wants::Waiting;
 use crate::watch::{Renewed, watch};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, RwLock};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Weak, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tenure_core::Locks;
 use tenure_model::{Clock, Failure, InoRange, Refusal, limits};
+use tenure_store::Cache;
 use tenure_wire::owner::Opened;
 use tenure_wire::shared::{Brought, Deed, Kept, Place, Sharer};
 use tenure_wire::{Access, Error, Owner};
@@ -53,6 +58,8 @@ struct State {
     /// Times that an owner was brought all this.
     rejoined: u64,
     wishes: locks::Wishes,
+    hearing: hear::Hearing,
+    borrowing: loan::Borrowing,
     /// Why nothing more is accepted here.
     broken: Option<Error>,
 }
@@ -69,6 +76,19 @@ struct Inner {
     waiting: Waiting,
     /// Held by whoever brings the next owner what it must know.
     rejoining: Mutex<()>,
+    myself: Weak<Inner>,
+    /// What is lent, on a copy of the branch.
+    held: Branch,
+    /// Held by whoever borrows or gives back.
+    lending: Mutex<()>,
+    /// Held by all who change what is lent, and alone by who takes a new copy.
+    still: RwLock<()>,
+    /// Until when this session may rely on what is lent, by the clock.
+    lease: Mutex<Duration>,
+    demands: Mutex<Option<loan::Demands>>,
+    /// Counts what the owner has said, and how much of that is durable.
+    seen: AtomicU64,
+    synced: AtomicU64,
 }
 
 /// A branch that this session shares.
@@ -91,36 +111,38 @@ impl SharedBranch {
             session: opened.session,
             branch: lent.branch.ok_or(Refusal::ReadOnly)?,
         };
-        let inner = Arc::new(Inner {
+        let held = Branch::borrowing(
+            Arc::clone(&owner),
+            Arc::clone(&clock),
+            opened.clone(),
+            (who.branch, lent.hash_key),
+            options,
+        );
+        let inner = Arc::new_cyclic(|myself| Inner {
             owner,
             clock,
             opened,
             who,
             options,
-            state: Mutex::new(State {
-                inos: lent.inos,
-                last: 0,
-                pending: BTreeMap::new(),
-                bytes: 0,
-                opens: open::Opens::default(),
-                locks: Locks::default(),
-                rejoined: 0,
-                wishes: locks::Wishes::default(),
-                broken: None,
-            }),
+            state: Mutex::new(State::begin(lent.inos)),
             answered: Condvar::new(),
             waiting: Waiting::default(),
             rejoining: Mutex::new(()),
+            myself: Weak::clone(myself),
+            held,
+            lending: Mutex::new(()),
+            still: RwLock::new(()),
+            lease: Mutex::default(),
+            demands: Mutex::default(),
+            seen: AtomicU64::new(0),
+            synced: AtomicU64::new(0),
         });
+        let rejoining = Arc::downgrade(&inner);
+        let rejoin = move || rejoining.upgrade().map_or(Ok(()), |inner| inner.rejoin());
+        let set = inner.held.inner.rejoins.set(Box::new(rejoin));
+        assert!(set.is_ok(), "it is set once");
         let threads = match options.threads {
-            Threads::Started => {
-                watch(&inner, inner.opened.session_ttl, Inner::renew);
-                let syncing = Arc::clone(&inner);
-                let syncer = std::thread::Builder::new()
-                    .name("syncer".into())
-                    .spawn(move || syncing.run_syncer());
-                vec![syncer.expect("a process that mounts can start a thread")]
-            }
+            Threads::Started => inner.start(),
             Threads::None => Vec::new(),
         };
         Ok(Self {
@@ -136,12 +158,20 @@ impl SharedBranch {
         let _ = self.inner.renew();
     }
 
+    /// Has the packs of an owner elsewhere read from here, through a cache.
+    pub fn read_through(&self, cache: Arc<Cache>) {
+        self.inner.held.read_through(cache);
+    }
+
     fn stop(&self) {
         self.inner.waiting.stop();
+        self.inner.answered.notify_all();
+        drop(self.inner.demands.lock().take());
         for thread in self.threads.lock().drain(..) {
             // It has no state of its own that a panic there could leave behind.
             drop(thread.join());
         }
+        self.inner.held.stop();
     }
 }
 
@@ -160,7 +190,40 @@ enum Callers {
     Stay,
 }
 
+impl State {
+    fn begin(inos: InoRange) -> Self {
+        State {
+            inos,
+            last: 0,
+            pending: BTreeMap::new(),
+            bytes: 0,
+            opens: open::Opens::default(),
+            locks: Locks::default(),
+            rejoined: 0,
+            wishes: locks::Wishes::default(),
+            hearing: hear::Hearing::default(),
+            borrowing: loan::Borrowing::default(),
+            broken: None,
+        }
+    }
+}
+
 impl Inner {
+    fn start(self: &Arc<Self>) -> Vec<JoinHandle<()>> {
+        let spawn = |name: &str, run: Box<dyn FnOnce() + Send>| {
+            let thread = std::thread::Builder::new().name(name.into()).spawn(run);
+            thread.expect("a process that mounts can start two threads")
+        };
+        watch(self, self.opened.session_ttl, Inner::renew);
+        let (demand, demands) = mpsc::channel();
+        *self.demands.lock() = Some(demand);
+        let (syncing, lending) = (Arc::clone(self), Arc::clone(self));
+        vec![
+            spawn("syncer", Box::new(move || syncing.run_syncer())),
+            spawn("lender", Box::new(move || lending.answer_demands(&demands))),
+        ]
+    }
+
     /// Asks the owner; again where another one must be told first what this session brings, or what failed may succeed.
     fn ask<R>(
         &self,
@@ -179,6 +242,8 @@ impl Inner {
     ) -> Result<R, Error> {
         let until = self.clock.elapsed() + limits::WAIT_MAX;
         loop {
+            // What has broken the copy breaks this as well.
+            drop(self.check());
             let rejoined = {
                 let mut state = self.state.lock();
                 if let Some(error) = state.broken.clone() {
@@ -215,7 +280,11 @@ impl Inner {
         if self.waiting.is_stopped() || self.check().is_err() {
             return Renewed::Ended;
         }
-        match self.owner.renew(self.opened.session) {
+        let renewed = match self.held.has_nothing() {
+            true => self.owner.renew(self.opened.session),
+            false => self.keep_up(),
+        };
+        match renewed {
             Err(over @ Error::Refused(Refusal::Stale)) => {
                 self.break_down(&over);
                 Renewed::Ended
@@ -237,7 +306,16 @@ impl Inner {
     }
 
     fn check(&self) -> Result<(), Error> {
-        self.state.lock().broken.clone().map_or(Ok(()), Err)
+        if let Some(error) = self.state.lock().broken.clone() {
+            return Err(error);
+        }
+        match self.held.broken() {
+            None => Ok(()),
+            Some(error) => {
+                self.break_down(&error);
+                Err(error)
+            }
+        }
     }
 
     /// Stops for good: everybody who asks is told why.
@@ -247,7 +325,10 @@ impl Inner {
             tracing::error!(%error, "this branch accepts nothing more");
             state.broken = Some(error.clone());
         }
+        drop(state);
         self.answered.notify_all();
+        // What was changed here and not shipped is saved, if the session was taken for one that is gone.
+        self.held.inner.break_down(error.clone());
     }
 
     /// Brings an owner that is new to this session what it must know.
@@ -261,10 +342,12 @@ impl Inner {
                 place: pending.place,
                 deed: Deed::clone(&pending.deed),
             };
+            let acts = state.pending.iter().map(kept).collect();
             Brought {
-                open: state.opens.all(),
+                open: state.opens.tell_all(),
                 locks: state.locks.all().copied().collect(),
-                acts: state.pending.iter().map(kept).collect(),
+                acts,
+                claims: self.held.claims(),
             }
         };
         match self.owner.rejoin(self.who, &brought) {
@@ -278,14 +361,49 @@ impl Inner {
     }
 
     fn unsynced(&self) -> Unsynced {
+        let held = self.held.unsynced();
         let state = self.state.lock();
         let oldest = state.pending.values().map(|pending| pending.since).min();
         let age = oldest.map_or(Duration::ZERO, |since| self.clock.elapsed().saturating_sub(since));
         Unsynced {
-            ops: state.pending.len() as u64,
-            bytes: 0,
-            age,
+            ops: state.pending.len() as u64 + held.ops,
+            bytes: held.bytes,
+            age: age.max(held.age),
         }
+    }
+}
+
+/// The rests of who waits for another session, which was asked to ship or to give something back: short at first.
+struct Rests<'a> {
+    inner: &'a Inner,
+    next: Duration,
+    until: Duration,
+}
+
+impl<'a> Rests<'a> {
+    const FIRST: Duration = Duration::from_micros(500);
+    const MAX: Duration = Duration::from_millis(8);
+
+    fn begin(inner: &'a Inner) -> Self {
+        Rests {
+            inner,
+            next: Self::FIRST,
+            until: inner.clock.elapsed() + limits::WAIT_MAX,
+        }
+    }
+
+    /// Rests; fails where the caller was sent away, or it has lasted too long.
+    fn rest(&mut self) -> Result<(), Error> {
+        wait::before_waiting()?;
+        if self.inner.clock.elapsed() >= self.until {
+            let why = "another session does not give back in time what it has of the branch";
+            return Err(Failure::DidNotHappen(why.into()).into());
+        }
+        if self.inner.options.threads == Threads::Started {
+            std::thread::sleep(self.next);
+        }
+        self.next = (self.next * 2).min(Self::MAX);
+        Ok(())
     }
 }
 

@@ -121,6 +121,17 @@ impl Shipping {
         }
     }
 
+    /// Begins behind what the owner names, before the first batch.
+    pub(crate) fn begin_behind(&mut self, start: Digest) {
+        debug_assert_eq!(self.number, 0, "nothing was shipped");
+        self.previous = start;
+    }
+
+    /// Tells whether no batch waits to become durable.
+    pub(crate) fn has_all(&self) -> bool {
+        self.accepted.is_none()
+    }
+
     /// Has all batches from here on go into the stray.
     pub(crate) fn begin_salvage(&mut self) {
         if matches!(self.goal, Goal::Branch) {
@@ -374,9 +385,10 @@ impl Inner {
     }
 
     fn ship_cut(&self, shipping: &mut Shipping, (log, after): &Cut) -> Result<(), Error> {
-        let batch = Batch {
+        let branch = self.id.ok_or(Refusal::ReadOnly)?;
+        let batch = |shipping: &Shipping| Batch {
             session: self.opened.session,
-            branch: self.id.ok_or(Refusal::ReadOnly)?,
+            branch,
             epoch: self.opened.epoch,
             number: shipping.number + 1,
             previous: shipping.previous,
@@ -388,7 +400,17 @@ impl Inner {
             contents: log.contents,
             since: log.oldest(),
         });
-        let Shipped { digest } = self.ship_batch(shipping, batch, after)?;
+        let mut shipped = self.ship_batch(shipping, batch(shipping), after);
+        if let (Err(Error::Refused(Refusal::Unjoined)), Some(rejoin)) = (&shipped, self.rejoins.get()) {
+            rejoin()?;
+            shipped = self.ship_batch(shipping, batch(shipping), after);
+            if let Err(Error::Refused(Refusal::Unjoined)) = shipped {
+                // It was not reached, or is another one again.
+                let why = "the owner has not heard yet what this session brings; try again";
+                return Err(Failure::DidNotHappen(why.into()).into());
+            }
+        }
+        let Shipped { digest } = shipped?;
         self.witness.shipped(log.count);
         shipping.number += 1;
         shipping.previous = digest;

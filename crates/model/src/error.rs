@@ -78,6 +78,13 @@ pub enum Refusal {
     /// This owner has not heard yet what the session brings from the one before: it says so first, and asks again.
     #[error("the owner of the drive is another one, which the session has told nothing yet")]
     Unjoined,
+    /// Another session may answer this, because part of a shared branch is lent to it. It was asked to ship, or to give that back;
+    /// who is refused asks again soon, with this number.
+    #[error("part of the branch is lent to another session, which was asked for it")]
+    Elsewhere {
+        /// By what that is known which was asked of it.
+        asked: u64,
+    },
     /// A rule that has no errno of its own, in words: what, where and what to do.
     #[error("{0}")]
     Because(String),
@@ -89,7 +96,7 @@ impl Refusal {
         match self {
             Refusal::NotPermitted => 1,
             Refusal::NotFound => 2,
-            Refusal::NoChunk { .. } | Refusal::Unjoined => 5,
+            Refusal::NoChunk { .. } | Refusal::Unjoined | Refusal::Elsewhere { .. } => 5,
             Refusal::NoSuchOffset => 6,
             Refusal::AccessDenied => 13,
             Refusal::Held { .. } => 16,

@@ -36,6 +36,11 @@ pub const HASH_COLLISIONS_MAX: u64 = 16;
 /// Numbers from the oldest act of a session that was not answered to the next that it asks for: more than a mount has underway. An
 /// act that is as far behind another one was put in order before it.
 pub const ACT_SPAN_MAX: u64 = 128;
+/// Entries that directories may have which are lent at once to a session that shares a branch: each is looked at then, some ten
+/// milliseconds' work, and their inodes are told in one message. A larger directory stays at the owner.
+pub const LENT_ENTRIES_MAX: u64 = 10_000;
+/// Directories that are lent at once: the one that was asked for, and some below it that nobody else has touched.
+pub const LENT_DIRECTORIES_MAX: usize = 64;
 /// Inode numbers lent at once: a branch rarely creates more between two syncs.
 pub const INO_RANGE_LEN: u64 = 1 << 20;
 /// How long a session whose branch was taken may take to bring what it had not shipped: a machine that was switched off over a

@@ -128,6 +128,18 @@ pub enum Record {
         /// When.
         time: Timestamp,
     },
+    /// A session that shares a branch is over, though parts of the branch may be lent to it: what the branch is now is a stray as
+    /// well, to which it may add what it had not shipped, and nowhere else.
+    Ousted {
+        /// Who.
+        session: SessionId,
+        /// Which branch.
+        branch: BranchId,
+        /// The stray's name.
+        stray: BranchName,
+        /// When.
+        time: Timestamp,
+    },
 }
 
 /// What a branch can be forked from.
@@ -243,6 +255,16 @@ impl Codec for Record {
                 put_bytes(out, stray.as_str().as_bytes());
                 time.write(out);
             }
+            Record::Ousted {
+                session,
+                branch,
+                stray,
+                time,
+            } => {
+                put_numbers(out, 17, [session.0, branch.0]);
+                put_bytes(out, stray.as_str().as_bytes());
+                time.write(out);
+            }
         }
     }
 
@@ -310,6 +332,12 @@ impl Codec for Record {
             },
             // 12 to 15 are kept for shared branches.
             16 => Record::Revoked {
+                branch: BranchId(input.varint()?),
+                stray: branch_name(input)?,
+                time: Timestamp::read(input)?,
+            },
+            17 => Record::Ousted {
+                session: SessionId(input.varint()?),
                 branch: BranchId(input.varint()?),
                 stray: branch_name(input)?,
                 time: Timestamp::read(input)?,

@@ -14,7 +14,7 @@ use tenure_wire::Error;
 /// Returns what a permitted record makes of the branch that it touches.
 pub(crate) fn after(record: &Record, branch: Branch, loader: &Loader) -> Result<After, Error> {
     match record {
-        Record::Batch(batch) => Ok(After::Branch(after_ops(branch, batch, loader, |_| Ok(()))?)),
+        Record::Batch(batch) => Ok(After::Branch(after_ops(branch, batch, loader, |_, _| Ok(()))?)),
         Record::Granted { .. } | Record::Returned { .. } => without_orphans(branch, loader),
         Record::DriveCreated { .. }
         | Record::SessionOpened { .. }
@@ -26,7 +26,8 @@ pub(crate) fn after(record: &Record, branch: Branch, loader: &Loader) -> Result<
         | Record::CheckpointDeleted { .. }
         | Record::Joined { .. }
         | Record::Left { .. }
-        | Record::Revoked { .. } => Ok(After::Same),
+        | Record::Revoked { .. }
+        | Record::Ousted { .. } => Ok(After::Same),
         Record::Act(act) => after_op(branch, &act.op, loader),
         Record::Dropped { ino, .. } => after_op(branch, &Op::Drop { ino: *ino }, loader),
     }
@@ -42,7 +43,7 @@ pub(crate) fn after_ops(
     mut branch: Branch,
     batch: &Batch,
     loader: &Loader,
-    may: impl Fn(&Op) -> Result<(), Error>,
+    mut may: impl FnMut(&Branch, &Op) -> Result<(), Error>,
 ) -> Result<Branch, Error> {
     let mut ops = Reader::new(&batch.ops);
     while !ops.is_empty() {
@@ -52,7 +53,7 @@ pub(crate) fn after_ops(
                 batch.number, batch.session
             ))
         })?;
-        may(&op)?;
+        may(&branch, &op)?;
         loader.change(&mut branch, &op)?;
     }
     Ok(branch)

@@ -26,7 +26,9 @@ use tenure_model::{
 use tenure_store::pack::{PackName, Packs, Sizes as PackSizes};
 use tenure_store::{Bucket, Cache};
 use tenure_wire::owner::SESSION_TTL;
-use tenure_wire::shared::{Brought, Deed, LockAsk, Look, Ordered, Seen, Sharer};
+use tenure_wire::shared::{
+    Borrow, Borrowed, Brought, Deed, Heard, LockAsk, Look, Ordered, Seen, Sharer, Yield,
+};
 use tenure_wire::{
     Access, BranchInfo, Chunk, Created, Delegation, Done, Error, Hold, Lent, Opened, Owner, Placed, Room,
     Salvaged, SealedPack, ServerAddress, Shipped, Status, Verified, Who, identity,
@@ -282,8 +284,21 @@ impl Owner<Branch> for Drive {
         self.inner.answer(|| self.inner.act(who, number, deed, hold))
     }
 
-    fn look(&self, who: Sharer, look: &Look) -> Result<Seen, Error> {
-        self.inner.answer(|| self.inner.look_at(who, look))
+    fn look(&self, who: Sharer, look: &Look, asked: u64) -> Result<Seen, Error> {
+        self.inner.answer(|| self.inner.look_at(who, look, asked))
+    }
+
+    fn borrow(&self, who: Sharer, ask: &Borrow) -> Result<Borrowed<Branch>, Error> {
+        self.inner.answer(|| self.inner.borrow(who, ask))
+    }
+
+    fn take_back(&self, who: Sharer, given: &Yield) -> Result<(), Error> {
+        self.inner.answer(|| self.inner.take_back_parts(who, given))
+    }
+
+    fn prolong(&self, who: Sharer) -> Result<Duration, Error> {
+        self.inner.answer(|| self.inner.prolong(who))?;
+        Ok(self.inner.proof_age())
     }
 
     fn hold(&self, who: Sharer, ino: Ino) -> Result<Attr, Error> {
@@ -303,7 +318,7 @@ impl Owner<Branch> for Drive {
         self.inner.answer(|| self.inner.lock(who, ask))
     }
 
-    fn hear(&self, who: Sharer, told: Done<Vec<u64>>) {
+    fn hear(&self, who: Sharer, told: Done<Heard>) {
         match self.inner.may_begin() {
             Ok(()) => self.inner.hear(who, told),
             Err(error) => told(Err(error)),

@@ -151,7 +151,7 @@ impl Inner {
     }
 
     /// Writes a branch's pages, so that another process can load them.
-    fn stored(&self, branch: &Branch) -> Result<Shared<Branch>, Error> {
+    pub(crate) fn stored(&self, branch: &Branch) -> Result<Shared<Branch>, Error> {
         let totals = branch.totals();
         let root = self.store_pages(branch.tree())?;
         Ok(Shared::Stored {
@@ -222,6 +222,7 @@ impl Inner {
                 let holder = live.state.grant(branch).map(|grant| grant.session);
                 let sharers = live.state.sharing(branch).into_iter();
                 let sharers = sharers.flat_map(|sharing| sharing.sessions());
+                let borrowed = |session| live.shares.borrowed(branch, session);
                 for session in holder.into_iter().chain(sharers) {
                     let row = live.state.session(session);
                     let Some(row) = row.filter(|row| !row.is_over) else {
@@ -237,6 +238,7 @@ impl Inner {
                             silence,
                             length: self.lease(),
                         }),
+                        directories: borrowed(session),
                     });
                 }
             }

@@ -246,7 +246,8 @@ fn room_for(record: &Record) -> Room {
         | Record::CheckpointDeleted { .. }
         | Record::Left { .. }
         | Record::Dropped { .. }
-        | Record::Revoked { .. } => Room::Last,
+        | Record::Revoked { .. }
+        | Record::Ousted { .. } => Room::Last,
         Record::DriveCreated { .. }
         | Record::SessionOpened { .. }
         | Record::Granted { .. }

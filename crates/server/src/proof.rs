@@ -156,6 +156,16 @@ impl Inner {
         .into())
     }
 
+    /// Returns how old the proof is by which this owner answers, in full milliseconds; nothing where a lock keeps others away.
+    pub(crate) fn proof_age(&self) -> Duration {
+        let journal = self.proof.rivals.as_ref().map(|rivals| rivals.journal.upgrade());
+        let age = journal.map(|journal| journal.map_or(Duration::MAX, |journal| journal.proof_age()));
+        age.map_or(Duration::ZERO, |age| {
+            let millis = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
+            Duration::from_millis(millis.saturating_add(1))
+        })
+    }
+
     /// Finds out whether this owner still is one; it stops for good when it is not.
     pub(crate) fn look(&self) -> Result<(), Error> {
         let journal = self

@@ -149,7 +149,10 @@ impl Inner {
         let bound = self.options.session_ttl * SILENCE_MAX;
         let over = self.with(|live| {
             let silent = live.heard.silent_for(bound).into_iter();
-            let idle = silent.filter(|session| live.state.held_by(*session).is_empty());
+            let is_idle = |session: &SessionId| {
+                live.state.held_by(*session).is_empty() && !Inner::borrows(live, *session)
+            };
+            let idle = silent.filter(is_idle);
             Ok(idle.collect::<Vec<_>>())
         })?;
         over.into_iter().try_for_each(|session| self.end_session(session))

@@ -1,22 +1,30 @@
-//! Branches that several sessions share: each asks for everything, and what they do is put in one order here.
+//! Branches that several sessions share: each asks for what is not lent to it, and what they do is put in one order here.
 //!
-//! What outlives an owner (who shares what, and the acts) is in the state and the journal; here is what does not: what
-//! sessions have open, their locks, and, at a new owner, who is waited for. Invariant: an act is decided on the state that it
-//! changes, and is in the journal's queue before anybody sees it. An inode without an entry stays while any session has it open.
+//! What outlives an owner (who shares what, the acts and the batches) is in the state and the journal; here is what does not: what
+//! sessions have open, their locks, what is lent to them, and, at a new owner, who is waited for. Invariant: an act is decided on
+//! the state that it changes, and is in the journal's queue before anybody sees it. An inode without an entry stays while any
+//! session has it open, or may have because it is lent to it.
 
 mod act;
+mod batch;
+mod changes;
+mod demand;
 mod gather;
+mod loan;
 mod lock;
 mod look;
 mod member;
 
 use crate::drive::Inner;
 use crate::order::Live;
+pub(crate) use batch::Decided;
+use changes::Changes;
+use demand::Asked;
 use gather::Gathering;
 use std::collections::{BTreeMap, BTreeSet};
-use tenure_core::{Locks, Missing, Undecided};
+use tenure_core::{Cover, Locks, Missing, Undecided};
 use tenure_model::{BranchId, Failure, Ino, Refusal, SessionId};
-use tenure_wire::shared::Sharer;
+use tenure_wire::shared::{Heard, Sharer};
 use tenure_wire::{Done, Error};
 
 /// Pages that one change may have to load: as many as any question.
@@ -26,6 +34,14 @@ const LOADS_MAX: usize = 1_000_000;
 #[derive(Default)]
 pub(crate) struct Shares(BTreeMap<BranchId, Share>);
 
+impl Shares {
+    /// Returns how many directories of a branch are lent to a session.
+    pub(crate) fn borrowed(&self, branch: BranchId, session: SessionId) -> u64 {
+        let share = self.0.get(&branch);
+        share.map_or(0, |share| share.cover.of(session).count() as u64)
+    }
+}
+
 /// A branch that is shared here.
 #[derive(Default)]
 struct Share {
@@ -34,50 +50,60 @@ struct Share {
     /// Inodes that may have neither an entry nor anybody who has them open.
     adrift: BTreeSet<Ino>,
     gathering: Option<Gathering>,
+    /// What is lent.
+    cover: Cover,
+    /// The number of the last loan.
+    loans: u64,
+    changes: Changes,
+    /// What holders were asked so far.
+    asked: Asked,
 }
 
 /// A session that shares a branch, as this owner has heard of it.
 #[derive(Default)]
 struct Member {
     open: BTreeSet<Ino>,
-    /// Tickets that have become locks, and that it was not told of.
-    tickets: Vec<u64>,
+    /// Inodes without an entry that are lent to it, and that it may have open.
+    orphans: BTreeSet<Ino>,
+    /// What it was not told of.
+    news: Heard,
     /// Who is told of the next.
-    listener: Option<Done<Vec<u64>>>,
+    listener: Option<Done<Heard>>,
 }
 
 impl Share {
-    /// Tells whether anybody has an inode open.
+    /// Tells whether anybody has an inode open, or may have because it is lent to him.
     fn is_open(&self, ino: Ino) -> bool {
-        self.members.values().any(|member| member.open.contains(&ino))
+        let has = |member: &Member| member.open.contains(&ino) || member.orphans.contains(&ino);
+        self.members.values().any(has)
     }
 
-    /// Lets those have their locks whom nothing stands in the way of any more; returns who is to be told of which tickets.
-    fn grant_locks(&mut self) -> Vec<(Done<Vec<u64>>, Vec<u64>)> {
+    /// Lets those have their locks whom nothing stands in the way of any more; returns who is to be told what.
+    fn news(&mut self) -> Vec<(Done<Heard>, Heard)> {
         for (session, ticket) in self.locks.grant() {
             if let Some(member) = self.members.get_mut(&session) {
-                member.tickets.push(ticket);
+                member.news.tickets.push(ticket);
             }
         }
-        let has_news = |member: &&mut Member| !member.tickets.is_empty() && member.listener.is_some();
+        let has_news = |member: &&mut Member| member.news != Heard::default() && member.listener.is_some();
         let members = self.members.values_mut().filter(has_news);
         let told = members.filter_map(|member| {
             let listener = member.listener.take()?;
-            Some((listener, std::mem::take(&mut member.tickets)))
+            Some((listener, std::mem::take(&mut member.news)))
         });
         told.collect()
     }
 }
 
-/// Tells listeners their tickets; no lock is held.
-fn tell(told: Vec<(Done<Vec<u64>>, Vec<u64>)>) {
-    for (listener, tickets) in told {
-        listener(Ok(tickets));
+/// Tells listeners their news; no lock is held.
+fn tell(told: Vec<(Done<Heard>, Heard)>) {
+    for (listener, news) in told {
+        listener(Ok(news));
     }
 }
 
 /// Why something could not be done under the state's lock.
-enum Undone {
+pub(crate) enum Undone {
     /// It fails.
     Failed(Error),
     /// A page must be loaded first.
@@ -149,7 +175,10 @@ impl Live {
 
 impl Inner {
     /// Does something under the state's lock, again after each page that it misses was loaded.
-    fn in_order<R>(&self, mut act: impl FnMut(&mut Live) -> Result<R, Undone>) -> Result<R, Error> {
+    pub(crate) fn in_order<R>(
+        &self,
+        mut act: impl FnMut(&mut Live) -> Result<R, Undone>,
+    ) -> Result<R, Error> {
         for _ in 0..LOADS_MAX {
             let done = self.with(|live| match act(live) {
                 Ok(done) => Ok(Ok(done)),

@@ -1,13 +1,16 @@
 //! Shipping: a holder's batch is looked at, ordered, and made durable, its chunks first.
 //!
-//! Invariant: a batch is accepted whole or not at all, only from the holder, only right behind the last one, and only
-//! when its chunks are durable or ride in the journal with it.
+//! A session that shares a branch ships what is lent to it in the same way (`crate::shared`). Invariant: a batch is accepted whole or
+//! not at all, only from the holder, only right behind the last one, and only when its chunks are durable or ride in the journal
+//! with it.
 
 use crate::drive::Inner;
 use crate::order::Room;
 use crate::place::{Load, NUMBER_BITS};
 use crate::session::epoch_of;
-use crate::state::{After, Session, State, batch_digest};
+use crate::shared::Decided;
+use crate::state::permit::because;
+use crate::state::{After, Open, Session, State, batch_digest};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +18,7 @@ use tenure_core::Branch;
 use tenure_journal::Journal;
 use tenure_model::codec::Codec;
 use tenure_model::{
-    Batch, BranchId, ChunkPlace, Digest, Epoch, PackNumber, Record, Refusal, SessionId, limits,
+    Batch, BranchId, ChunkPlace, Digest, Epoch, Op, PackNumber, Record, Refusal, SessionId, limits,
 };
 use tenure_wire::{Chunk, Done, Error, Placed, Salvaged, Shipped};
 
@@ -38,7 +41,7 @@ enum Aim {
 /// What is to be done with a batch.
 enum Turn {
     /// It follows the last one: look at it and order it.
-    Next(Session, Branch),
+    Next(Session, Open),
     /// It was accepted before, as one of the latest: its holder has not heard so.
     Again,
 }
@@ -49,7 +52,15 @@ struct Prepared {
     batch: Batch,
     digest: Digest,
     bytes: Vec<u8>,
-    after: After,
+    after: Prospect,
+}
+
+/// What a batch makes of its branch.
+enum Prospect {
+    /// The branch is this then: nobody else changes it.
+    Whole(Branch),
+    /// It was decided on a state that others may have changed since.
+    Part(Decided),
 }
 
 impl Inner {
@@ -118,9 +129,16 @@ impl Inner {
 
     fn take_in(&self, aim: Aim, (batch, digest): (Batch, Digest), after: Option<Branch>, done: Done<()>) {
         let prepared = self.change(|| match self.turn_of(aim, &batch, digest)? {
-            Turn::Next(session, branch) => self
-                .prepare(aim, (batch, digest), after, (&session, branch))
-                .map(Some),
+            Turn::Next(session, open) => {
+                if aim == Aim::Branch && self.is_of_sharer(&batch)? {
+                    let prepared = self.prepare_part((batch.clone(), digest), (&session, open));
+                    return prepared
+                        .map(Some)
+                        .map_err(|error| self.end_refused(&batch, error));
+                }
+                self.prepare(aim, (batch, digest), after, (&session, open.branch))
+                    .map(Some)
+            }
             Turn::Again => Ok(None),
         });
         match prepared {
@@ -140,8 +158,8 @@ impl Inner {
                 return Ok(Turn::Again);
             }
             let line = self.may_ship(aim, &live.state, batch)?;
-            let branch = live.state.opened(line).ok_or(Refusal::Stale)?.branch;
-            Ok(Turn::Next(session, branch))
+            let open = live.state.opened(line).ok_or(Refusal::Stale)?;
+            Ok(Turn::Next(session, open))
         })
     }
 
@@ -149,20 +167,58 @@ impl Inner {
     fn prepare(
         &self,
         aim: Aim,
-        (mut batch, digest): (Batch, Digest),
+        (batch, digest): (Batch, Digest),
         after: Option<Branch>,
         (session, before): (&Session, Branch),
     ) -> Result<Prepared, Error> {
+        self.receive(&batch, session)?;
+        let after = match after.filter(|_| session.hosted) {
+            Some(after) => after,
+            None => self.decide_batch(before, &batch, session, |_, _| Ok(()))?,
+        };
+        self.secured(aim, (batch, digest), Prospect::Whole(after))
+    }
+
+    /// As `prepare`, of a session that shares the branch: others may change it until the batch is ordered.
+    fn prepare_part(
+        &self,
+        (batch, digest): (Batch, Digest),
+        (session, before): (&Session, Open),
+    ) -> Result<Prepared, Error> {
+        self.receive(&batch, session)?;
+        let mut touched = Vec::new();
+        let note = |branch: &Branch, op: &Op| {
+            if matches!(op, Op::Drop { .. }) {
+                return Err(because("who shares a branch drops nothing").into());
+            }
+            touched.push(self.loader.ask(|| branch.touched(op))?);
+            Ok(())
+        };
+        let after = self.decide_batch(before.branch, &batch, session, note)?;
+        let decided = Decided {
+            version: before.version,
+            after,
+            touched,
+        };
+        self.secured(Aim::Branch, (batch, digest), Prospect::Part(decided))
+    }
+
+    fn receive(&self, batch: &Batch, session: &Session) -> Result<(), Error> {
         if batch.ops.len() > limits::BATCH_LEN_MAX {
             return Err(Refusal::TooLarge.into());
         }
         if !session.hosted {
             self.restore_chunks(&batch.chunks)?;
         }
-        let after = match after.filter(|_| session.hosted) {
-            Some(after) => after,
-            None => self.decide_batch(before, &batch, session)?,
-        };
+        Ok(())
+    }
+
+    fn secured(
+        &self,
+        aim: Aim,
+        (mut batch, digest): (Batch, Digest),
+        after: Prospect,
+    ) -> Result<Prepared, Error> {
         self.secure_chunks(&mut batch.chunks)?;
         let record = Record::Batch(batch);
         let bytes = record.written();
@@ -174,7 +230,7 @@ impl Inner {
             batch,
             digest,
             bytes,
-            after: After::Branch(after),
+            after,
         })
     }
 
@@ -262,19 +318,38 @@ impl Inner {
                 .into_iter()
                 .for_each(|done| done(told.clone()))
         };
-        let told = tell.clone();
-        let ordered = self.with(|live| {
+        let mut unordered = Some((bytes, tell.clone()));
+        let ordered = self.in_order(|live| {
             self.may_ship(aim, &live.state, &batch)?;
+            let (after, lasting) = match &after {
+                Prospect::Whole(after) => (after.clone(), None),
+                Prospect::Part(decided) => {
+                    let (after, lasting) = self.settle_decided(live, &batch, decided)?;
+                    (after, Some(lasting))
+                }
+            };
+            let (bytes, told) = unordered.take().expect("nothing is missing any more");
             let seq = self
                 .enqueue(live, (bytes, room), Box::new(told))
                 .map_err(|(error, _)| error)?;
-            live.state.adopt(&batch, digest, after);
+            live.state.adopt(&batch, digest, After::Branch(after));
+            if let Some(lasting) = lasting {
+                self.note_shipped(live, &batch, lasting);
+            }
             Ok(seq)
+        });
+        let is_part = matches!(after, Prospect::Part(_));
+        let ordered = ordered.map_err(|error| match is_part {
+            true => self.end_refused(&batch, error),
+            false => error,
         });
         match ordered {
             Ok(seq) => {
                 if let Err(error) = self.commit_through(&journal, seq) {
                     tell(Err(error));
+                }
+                if is_part && let Err(error) = self.drop_adrift(batch.branch) {
+                    tracing::debug!(%error, "what is adrift is dropped with the next");
                 }
                 self.work_after_batch();
             }

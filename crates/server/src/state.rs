@@ -140,14 +140,18 @@ impl State {
             .collect()
     }
 
-    /// Returns the line into which a batch goes, and the grant there: the branch that it names, or the stray that took its place
-    /// for the session when that had lost it.
+    /// Returns the line into which a batch goes, and the grant there: the branch that it names, which its session holds or shares, or
+    /// the stray that took its place for the session when that had lost it.
     pub(crate) fn granted(&self, batch: &Batch) -> Option<(BranchId, Grant)> {
         let theirs = |line: BranchId| {
             let grant = self.grant(line)?;
             (grant.session == batch.session).then_some((line, grant))
         };
-        theirs(batch.branch).or_else(|| {
+        let shared = || {
+            let grant = self.sharing(batch.branch)?.grant(batch.session)?;
+            Some((batch.branch, grant))
+        };
+        theirs(batch.branch).or_else(shared).or_else(|| {
             let held = self.held_by(batch.session).into_iter();
             let mut strays = held.filter(|line| self.stray_of(*line, batch.session) == Some(batch.branch));
             strays.next().and_then(theirs)
@@ -186,7 +190,8 @@ impl State {
             | Record::CheckpointDeleted { .. }
             | Record::Joined { .. }
             | Record::Left { .. }
-            | Record::Revoked { .. } => None,
+            | Record::Revoked { .. }
+            | Record::Ousted { .. } => None,
             Record::Act(act) => Some(act.branch),
             Record::Dropped { branch, .. } => Some(*branch),
         }

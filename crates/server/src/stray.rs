@@ -28,7 +28,7 @@ impl Inner {
         })?;
         for other in sharers.into_iter().filter(|other| *other != session) {
             tracing::warn!(session = other.0, "what a session shares is taken from it");
-            self.end_session(other)?;
+            self.end_gone(other, branch)?;
         }
         match holder.filter(|holder| *holder != session) {
             Some(holder) => {
@@ -112,7 +112,7 @@ impl Live {
     }
 
     /// Returns the name of the next stray: which branch it comes from, whose machine had that, and a number.
-    fn stray_name(&self, branch: BranchId, holder: SessionId) -> Result<BranchName, Error> {
+    pub(crate) fn stray_name(&self, branch: BranchId, holder: SessionId) -> Result<BranchName, Error> {
         let line = self.state.line(branch).ok_or(Refusal::Stale)?;
         let session = self.state.session(holder).ok_or(Refusal::Stale)?;
         let name = line.name.strip_prefix("stray-").unwrap_or(&line.name);

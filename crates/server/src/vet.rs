@@ -13,16 +13,18 @@ use tenure_model::{Address, Batch, ChunkPlace, Extent, Ino, Op, Refusal};
 use tenure_wire::Error;
 
 impl Inner {
-    /// Decides each op of a batch again, and holds it against what its session may do.
+    /// Decides each op of a batch again, and holds it against what its session may do; `and` hears of each, with the branch before it.
     pub(crate) fn decide_batch(
         &self,
         branch: Branch,
         batch: &Batch,
         session: &Session,
+        mut and: impl FnMut(&Branch, &Op) -> Result<(), Error>,
     ) -> Result<Branch, Error> {
         self.vet_places(&batch.chunks)?;
         let listed: BTreeSet<Address> = batch.chunks.iter().map(|chunk| chunk.at).collect();
-        let may = |op: &Op| {
+        let may = |branch: &Branch, op: &Op| {
+            and(branch, op)?;
             if number_of(op).is_some_and(|ino| !is_lent(session, ino)) {
                 return Err(because("an inode number that was not lent to this session"));
             }

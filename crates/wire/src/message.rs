@@ -7,6 +7,7 @@
 mod error;
 mod fields;
 mod greeting;
+mod lent;
 mod request;
 mod response;
 mod shared;

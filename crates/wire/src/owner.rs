@@ -3,7 +3,7 @@
 //! Invariant: what an `Owner` acknowledges as durable is as durable as its tier says, and every change that it
 //! accepted before is durable too.
 
-use crate::shared::{Brought, Deed, LockAsk, Look, Ordered, Seen, Sharer};
+use crate::shared::{Borrow, Borrowed, Brought, Deed, Heard, LockAsk, Look, Ordered, Seen, Sharer, Yield};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tenure_model::{
@@ -86,7 +86,7 @@ pub enum Access {
     Exclusive,
     /// What it is now, to read it; it does not change any more for this session.
     Read,
-    /// The branch together with other sessions: the owner is asked for everything, and does everything.
+    /// The branch together with other sessions: the owner is asked for everything, but for what it lends of it.
     Shared,
 }
 
@@ -173,6 +173,8 @@ pub struct Delegation {
     pub since: Timestamp,
     /// How long it lasts; none when it ends with the owner's process.
     pub lease: Option<Lease>,
+    /// How many of its directories are lent to that session, where it shares the branch.
+    pub directories: u64,
 }
 
 /// A hold that lasts as long as its session says something.
@@ -319,9 +321,30 @@ pub trait Owner<B>: Send + Sync {
         Err(shares_nothing())
     }
 
-    /// Answers a question about a shared branch as it is now.
-    fn look(&self, who: Sharer, look: &Look) -> Result<Seen, Error> {
-        let _ = (who, look);
+    /// Answers a question about a shared branch as it is now. Where what it is about is lent to another session, that is asked to
+    /// ship, and the question is refused with a number; it is answered when it comes again with that, once the other has shipped.
+    fn look(&self, who: Sharer, look: &Look, asked: u64) -> Result<Seen, Error> {
+        let _ = (who, look, asked);
+        Err(shares_nothing())
+    }
+
+    /// Lends a directory of a shared branch to a session, which then decides by itself what touches nothing else, and ships it as a
+    /// holder does; unless another has it, or needs it, or has changed something there just now. All that has shown in it is durable.
+    fn borrow(&self, who: Sharer, ask: &Borrow) -> Result<Borrowed<B>, Error> {
+        let _ = (who, ask);
+        Err(shares_nothing())
+    }
+
+    /// Takes directories back that were lent, and hears what was shipped because others have asked for it.
+    fn take_back(&self, who: Sharer, given: &Yield) -> Result<(), Error> {
+        let _ = (who, given);
+        Err(shares_nothing())
+    }
+
+    /// Hears that a session is there to which directories are lent, and returns how old the owner's proof is that it owns the drive:
+    /// so much less than its time may the session rely on what is lent to it.
+    fn prolong(&self, who: Sharer) -> Result<Duration, Error> {
+        let _ = who;
         Err(shares_nothing())
     }
 
@@ -349,9 +372,9 @@ pub trait Owner<B>: Send + Sync {
         Err(shares_nothing())
     }
 
-    /// Tells a session which of its tickets for locks have become locks, as soon as one has; a session that asks again is told of
-    /// none for the time before.
-    fn hear(&self, who: Sharer, told: Done<Vec<u64>>) {
+    /// Tells a session which of its tickets for locks have become locks, and what others need that is lent to it, as soon as there
+    /// is anything; a session that asks again is told nothing for the time before.
+    fn hear(&self, who: Sharer, told: Done<Heard>) {
         let _ = who;
         told(Err(shares_nothing()));
     }

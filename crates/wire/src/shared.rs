@@ -1,8 +1,10 @@
-//! What a session that shares a branch asks the owner, and what it is told: it does nothing by itself.
+//! What a session that shares a branch asks the owner, and what it is told.
 //!
 //! Each change is an *act*, with a number of its session: asked again, it is known by that and by its mark. Each question is a
-//! *look*, whose answer is good once.
+//! *look*, whose answer is good once. A session *borrows* directories, does by itself what touches nothing else, and gives them back
+//! when another needs them.
 
+use crate::owner::Shared;
 use tenure_model::codec::{Codec, put_varint};
 use tenure_model::{
     ActId, Attr, BranchId, Digest, Ino, Kind, Lock, LockFamily, LockOwner, LockRange, Name, Op, SessionId,
@@ -195,6 +197,101 @@ pub enum LockAsk {
     },
 }
 
+/// What is asked when a directory is to be lent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Borrow {
+    /// Which.
+    pub directory: Ino,
+    /// Which state of the branch the session has a copy of; none where it has none.
+    pub copy: Option<u64>,
+    /// Whether all that the session has done is shipped, so that it can take the branch as it is for its copy.
+    pub is_shipped: bool,
+}
+
+/// What has come of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Borrowed<B> {
+    /// It is not lent; the session asks no more for a while.
+    No,
+    /// The session's copy is too old: it ships what it has done, does nothing meanwhile, and asks again.
+    Behind,
+    /// It is lent.
+    Lent(Loan<B>),
+}
+
+/// What is lent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loan<B> {
+    /// The number of the loan: later ones have higher numbers.
+    pub number: u64,
+    /// The directory, and others below it.
+    pub parts: Vec<Part>,
+    /// The branch as it is, and which state that is, where the session's copy was too old.
+    pub copy: Option<(u64, Shared<B>)>,
+    /// Number and digest of the last batch that the owner has of the session.
+    pub behind: (u64, Digest),
+}
+
+/// A directory that is lent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Which.
+    pub directory: Ino,
+    /// The inodes that come with it: no directories, and none that has an entry elsewhere.
+    pub inodes: Vec<Ino>,
+}
+
+/// What a session is told without having asked for it at that time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Heard {
+    /// Tickets that have become locks.
+    pub tickets: Vec<u64>,
+    /// What others need.
+    pub demands: Vec<Demand>,
+}
+
+/// What another session needs that is lent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Demand {
+    /// Its number: who answers it has shipped all that was done before it was heard.
+    pub number: u64,
+    /// The directory.
+    pub directory: Ino,
+    /// What is needed of it.
+    pub need: Need,
+}
+
+/// What is needed of a directory that is lent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Need {
+    /// That what was done there is shipped, because somebody looks.
+    Ship,
+    /// That it is given back.
+    Return,
+}
+
+/// What a session gives back, once it has shipped all that it has done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Yield {
+    /// Up to which number it has answered what was needed of it.
+    pub answered: u64,
+    /// The last loan that it has heard of: a directory that was lent later is not given back.
+    pub loan: u64,
+    /// The directories that it gives back.
+    pub directories: Vec<Ino>,
+    /// What it has open in them.
+    pub open: Vec<Ino>,
+}
+
+/// A directory that was lent by an owner before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// Which.
+    pub directory: Ino,
+    /// Inodes that come with it and have no entry any more.
+    pub orphans: Vec<Ino>,
+}
+
 /// An act that a session has not heard to be durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
@@ -222,4 +319,6 @@ pub struct Brought {
     pub locks: Vec<Lock>,
     /// Acts that may be lost with the owner before, in the order of their numbers.
     pub acts: Vec<Kept>,
+    /// Directories that are lent to it.
+    pub claims: Vec<Claim>,
 }

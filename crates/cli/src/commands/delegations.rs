@@ -12,7 +12,7 @@ use tenure_wire::{Delegation, Lease};
 /// Show who holds which branches of a drive, since when, and until when
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  tenure delegations work\n  tenure delegations work --json\n\nA holder of another process keeps a branch as long as it says something: its mount does so every\nsecond. Of one that is silent for as long as its lease lasts, whoever asks for the branch has it."
+    after_help = "Examples:\n  tenure delegations work\n  tenure delegations work --json\n\nA holder of another process keeps a branch as long as it says something: its mount does so every\nsecond. Of one that is silent for as long as its lease lasts, whoever asks for the branch has it. Of a shared\nbranch it says how many directories are lent to each mount."
 )]
 pub(crate) struct Args {
     /// The drive
@@ -40,13 +40,22 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let now = MachineClock.now().secs;
     for one in &lent {
         table.add_row([
-            one.name.clone(),
+            what(one),
             one.who.clone(),
             ago(now - one.since.secs),
             until(one.lease),
         ]);
     }
     output::rows(&table)
+}
+
+/// Says what is lent: a branch, or directories of one that is shared.
+fn what(lent: &Delegation) -> String {
+    match lent.directories {
+        0 => lent.name.clone(),
+        1 => format!("{}: one directory", lent.name),
+        count => format!("{}: {count} directories", lent.name),
+    }
 }
 
 fn as_json(lent: &Delegation) -> serde_json::Value {
@@ -56,6 +65,7 @@ fn as_json(lent: &Delegation) -> serde_json::Value {
         "session": lent.session.0,
         "holder": lent.who,
         "since": lent.since.secs,
+        "directories": lent.directories,
         "silent_ms": lent.lease.map(|lease| millis(lease.silence)),
         "lease_ms": lent.lease.map(|lease| millis(lease.length)),
         "until": until(lent.lease),

@@ -52,9 +52,9 @@ pub(crate) struct Args {
     /// bucket all the same, so a bucket that is full or cannot be written cannot be read this way either
     #[arg(long)]
     read_only: bool,
-    /// Share the branch with other mounts, of any machine, that say so too: the server is asked for everything, each sees at once
-    /// what another does, and locks of files hold between them. Nothing is cached, so it is slower than a mount that has its
-    /// branch to itself
+    /// Share the branch with other mounts, of any machine, that say so too: each sees at once what another does, and locks of files
+    /// hold between them. A directory in which nobody else works is lent to the mount that does, for the rest the server is asked,
+    /// and the kernel caches nothing, so it is slower than a mount that has its branch to itself
     #[arg(long, conflicts_with = "read_only")]
     shared: bool,
     /// Wait so long for a branch that another mount holds (such as 30s or 5m) [default: only for a holder that is silent, until its

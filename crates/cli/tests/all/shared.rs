@@ -316,16 +316,18 @@ fn mounts_of_a_shared_branch_go_on_at_the_next_server_with_all_that_they_did() {
 #[test]
 fn a_mount_beside_a_killed_and_beside_a_stopped_one_goes_on() {
     let Some(pair) = Pair::new() else { return };
+    // Where two have worked just now nothing is lent to either.
+    fs::write(pair.one.join("first"), "of the one").expect("there is room");
     fs::write(pair.other.join("synced"), "of the other").expect("there is room");
     sync(&pair.other.join("synced"));
     let stopped = Stopped::new(pair.home.process(&pair.other));
     fs::write(pair.one.join("meanwhile"), "of the one").expect("nobody is asked");
     fs::rename(pair.one.join("synced"), pair.one.join("moved")).expect("nobody is asked");
     drop(stopped);
-    assert_eq!(names(&pair.other), ["meanwhile", "moved"]);
+    assert_eq!(names(&pair.other), ["first", "meanwhile", "moved"]);
     pair.home.kill(&pair.other);
     fs::write(pair.one.join("after"), "it goes on").expect("there is room");
-    assert_eq!(names(&pair.one), ["after", "meanwhile", "moved"]);
+    assert_eq!(names(&pair.one), ["after", "first", "meanwhile", "moved"]);
     let at = ["--shared", "--server", pair.address()];
     let again = pair.home.mount("work", "other", &at);
     assert_eq!(
@@ -362,8 +364,9 @@ fn a_mount_that_was_stopped_for_too_long_has_no_lock_any_more_and_is_told() {
         .open(pair.other.join("file"))
         .expect("it is there");
     flock(&held, FlockOperation::NonBlockingLockExclusive).expect("it is free");
-    let stopped = Stopped::new(pair.home.process(&pair.other));
+    // Once it is stopped, who looks into what is lent to it waits for its lease to end.
     let wanted = File::open(pair.one.join("file")).expect("it is there");
+    let stopped = Stopped::new(pair.home.process(&pair.other));
     let is_had = || flock(&wanted, FlockOperation::NonBlockingLockExclusive).is_ok();
     assert!(!is_had(), "its holder was heard just now");
     until("the lock of a silent holder is had", is_had);
@@ -383,6 +386,82 @@ fn a_mount_that_was_stopped_for_too_long_has_no_lock_any_more_and_is_told() {
     assert_eq!(text_of, "of the one");
     assert_eq!(names(&pair.one), ["file"]);
     drop((held, wanted));
+    pair.end();
+}
+
+/// Guarantee 26: a mount that is stopped loses what is lent to it when another needs that, and what it had not synced is kept.
+#[test]
+fn a_mount_that_was_stopped_while_it_had_a_directory_is_told_and_others_have_it() {
+    let Some(pair) = Pair::new() else { return };
+    fs::write(pair.other.join("synced"), "of the other").expect("there is room");
+    sync(&pair.other.join("synced"));
+    fs::write(pair.other.join("unsynced"), "late").expect("there is room");
+    let stopped = Stopped::new(pair.home.process(&pair.other));
+    fs::write(pair.one.join("meanwhile"), "of the one").expect("the other is waited for, and loses it");
+    drop(stopped);
+    let is_told = || {
+        fs::read_dir(&pair.other)
+            .is_err_and(|error| error.raw_os_error() == Some(Errno::STALE.raw_os_error()))
+    };
+    until("the stopped mount is told", is_told);
+    let kept = names(&pair.one);
+    assert!(
+        kept.starts_with(&["meanwhile".to_owned(), "synced".to_owned()]),
+        "{kept:?}"
+    );
+    pair.home.done(&["unmount", text(&pair.other)]);
+    if kept.len() == 2 {
+        let lines = pair
+            .home
+            .done(&["branch", "list", "work", "--server", pair.address()]);
+        assert!(lines.contains("stray-main"), "{lines}");
+    }
+    let at = ["--shared", "--server", pair.address()];
+    pair.home.mount("work", "other", &at);
+    pair.end();
+}
+
+/// Guarantees 22 and 23: what each does where it works alone the other sees, and changes in turn.
+#[test]
+fn two_mounts_that_work_in_each_others_directories_in_turn_see_all_that_was_done() {
+    let Some(pair) = Pair::new() else { return };
+    let dirs = [&pair.one, &pair.other];
+    for round in 0..2 {
+        let work = |at: usize| {
+            let dir = dirs[at].join(format!("d{}", (at + round) % 2));
+            fs::create_dir_all(dir.join(format!("below{round}"))).expect("there is room");
+            for number in 0..100 {
+                let file = dir.join(format!("below{round}")).join(format!("f{number}"));
+                fs::write(&file, format!("{at} {number}")).expect("there is room");
+                fs::rename(&file, dir.join(format!("r{round}-{number}"))).expect("it is there");
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| work(0));
+            scope.spawn(|| work(1));
+        });
+        let lent = pair
+            .home
+            .done(&["delegations", "work", "--json", "--server", pair.address()]);
+        let lent: serde_json::Value = serde_json::from_str(&lent).expect("it is JSON");
+        let count = |at: usize| lent[at]["directories"].as_u64().expect("it is a number");
+        assert!(count(0) + count(1) > 0, "{lent}");
+        for (at, here) in dirs.iter().enumerate() {
+            let by = (at + 1) % 2;
+            let dir = here.join(format!("d{}", (by + round) % 2));
+            for number in 0..100 {
+                let text = fs::read_to_string(dir.join(format!("r{round}-{number}")))
+                    .expect("the other has made it");
+                assert_eq!(text, format!("{by} {number}"));
+            }
+        }
+    }
+    for here in dirs {
+        assert_eq!(names(here), ["d0", "d1"]);
+    }
+    fs::remove_dir_all(pair.one.join("d1")).expect("it is there");
+    fs::remove_dir_all(pair.other.join("d0")).expect("it is there");
+    assert_eq!((names(&pair.one), names(&pair.other)), (vec![], vec![]));
     pair.end();
 }
 

@@ -1,11 +1,11 @@
 //! Acts: what changes the branch. Each is kept until it is durable.
 
-use super::{Callers, Inner, Pending};
+use super::{Callers, Inner, Pending, Rests, State};
 use crate::wait;
 use std::sync::Arc;
 use tenure_model::{Attr, Ino, Op, Refusal, Timestamp, limits};
 use tenure_wire::owner::Hold;
-use tenure_wire::shared::{Deed, Place};
+use tenure_wire::shared::{Deed, Ordered, Place};
 use tenure_wire::{Error, Owner};
 
 /// Bytes of acts that are kept, about, before they are made durable: they must be one message.
@@ -19,13 +19,14 @@ impl Inner {
     /// Does something, and returns the inode that it is about.
     pub(super) fn act(&self, deed: Deed, hold: Hold) -> Result<Option<(Ino, Attr)>, Error> {
         wait::before_waiting()?;
+        self.make_way(&deed)?;
         self.make_room(deed.weight())?;
         wait::before_acting()?;
         let deed = Arc::new(deed);
         let number = self.begin(&deed)?;
         let who = self.who;
         let ask = |owner: &dyn Owner<_>| owner.act(who, number, &deed, hold);
-        let ordered = self.ask_then(Callers::Stay, ask, |state, ordered| match ordered {
+        let note = |state: &mut State, ordered: &Result<Ordered, Error>| match ordered {
             Ok(ordered) => {
                 if let Some(pending) = state.pending.get_mut(&number) {
                     pending.place = Some(Place {
@@ -36,8 +37,24 @@ impl Inner {
                     state.opens.add_told(ino);
                 }
             }
+            // It is asked again.
+            Err(Error::Refused(Refusal::Elsewhere { .. })) => {}
             Err(_) => state.forget(number),
-        });
+        };
+        let mut rests = Rests::begin(self);
+        let ordered = loop {
+            match self.ask_then(Callers::Stay, ask, note) {
+                Err(Error::Refused(Refusal::Elsewhere { .. })) => {
+                    // It has not happened: who asks may leave, and must not later.
+                    if let Err(error) = rests.rest().and_then(|()| wait::before_acting()) {
+                        self.state.lock().forget(number);
+                        break Err(error);
+                    }
+                }
+                ordered => break ordered,
+            }
+        };
+        self.note_seen();
         self.answered.notify_all();
         Ok(ordered?.inode)
     }

@@ -1,7 +1,7 @@
 //! A shared branch as files: each question is a look, each change an act.
 
-use super::{Callers, Inner, SharedBranch};
-use crate::branch::Unsynced;
+use super::{Callers, Inner, Rests, SharedBranch};
+use crate::branch::{Branch, Unsynced};
 use crate::files::{Files, Listing, ListingRoom};
 use crate::salvage::Salvage;
 use crate::wait;
@@ -9,7 +9,8 @@ use bytes::Bytes;
 use std::ops::ControlFlow;
 use tenure_core::{DirEntry, Outcome, Seek, Totals};
 use tenure_model::{
-    Attr, AttrChange, Failure, Ino, Name, NewNode, Op, Refusal, RenameMode, XattrMode, XattrName, limits,
+    Attr, AttrChange, Failure, Ino, Name, NewNode, Op, Refusal, RenameMode, Timestamp, XattrMode, XattrName,
+    limits,
 };
 use tenure_wire::owner::{Hold, Opened};
 use tenure_wire::shared::{Deed, Look, Seen, WriteAt};
@@ -19,7 +20,20 @@ impl Inner {
     fn look(&self, look: &Look) -> Result<Seen, Error> {
         wait::before_waiting()?;
         let who = self.who;
-        self.ask(Callers::MayLeave, |owner| owner.look(who, look))
+        let mut asked = 0;
+        let mut rests = Rests::begin(self);
+        loop {
+            match self.ask(Callers::MayLeave, |owner| owner.look(who, look, asked)) {
+                Err(Error::Refused(Refusal::Elsewhere { asked: number })) => {
+                    asked = number;
+                    rests.rest()?;
+                }
+                seen => {
+                    self.note_seen();
+                    return seen;
+                }
+            }
+        }
     }
 
     fn look_at_inode(&self, look: &Look) -> Result<(Ino, Attr), Error> {
@@ -44,10 +58,18 @@ fn odd() -> Error {
 impl SharedBranch {
     /// Makes an inode with an entry, and opens it.
     pub fn create_open(&self, parent: Ino, name: &Name, node: &NewNode) -> Result<(Ino, Attr), Error> {
-        self.create_with(parent, name, node, Hold::Open)
+        let made = self.inner.here_in(parent, |held| {
+            let made = held.create(parent, name, node)?;
+            self.inner.open_here(made.0);
+            Ok(made)
+        })?;
+        if let Some(made) = made {
+            return Ok(made);
+        }
+        self.create_at_owner(parent, name, node, Hold::Open)
     }
 
-    fn create_with(
+    fn create_at_owner(
         &self,
         parent: Ino,
         name: &Name,
@@ -62,11 +84,17 @@ impl SharedBranch {
             node: node.clone(),
             time,
         })?;
-        made.ok_or(Refusal::NotFound.into())
+        let (ino, attr) = made.ok_or(Refusal::NotFound)?;
+        self.inner.note_found(parent, ino, &attr);
+        Ok((ino, attr))
     }
 
-    /// Writes behind the end of a file, wherever that is when the owner orders it.
+    /// Writes behind the end of a file, wherever that is when it is put in order.
     pub fn append(&self, ino: Ino, bytes: &[u8]) -> Result<(), Error> {
+        let append = |held: &Branch| held.append(ino, Bytes::copy_from_slice(bytes));
+        if self.inner.here_of(ino, append)?.is_some() {
+            return Ok(());
+        }
         self.put(ino, WriteAt::End, bytes)
     }
 
@@ -82,23 +110,43 @@ impl SharedBranch {
         };
         self.inner.act(deed, Hold::No).map(drop)
     }
-}
 
-impl Files for SharedBranch {
-    fn attr(&self, ino: Ino) -> Result<Attr, Error> {
-        Ok(self.inner.look_at_inode(&Look::Attr(ino))?.1)
+    /// Makes a change of an inode, here or by the owner.
+    fn change(
+        &self,
+        ino: Ino,
+        here: impl Fn(&Branch) -> Result<(), Error>,
+        op: impl FnOnce(Timestamp) -> Op,
+    ) -> Result<(), Error> {
+        if self.inner.here_of(ino, here)?.is_some() {
+            return Ok(());
+        }
+        self.inner.op(op(self.inner.now())).map(drop)
     }
 
-    fn lookup(&self, parent: Ino, name: &Name) -> Result<(Ino, Attr), Error> {
-        let name = name.clone();
-        self.inner.look_at_inode(&Look::Lookup { parent, name })
+    /// Removes an entry, or moves one, here or by the owner.
+    fn remove(
+        &self,
+        directory: Ino,
+        here: impl Fn(&Branch) -> Result<Outcome, Error>,
+        there: impl FnOnce() -> Result<Option<(Ino, Attr)>, Error>,
+    ) -> Result<Outcome, Error> {
+        let inode = match self.inner.here_in(directory, here)? {
+            Some(outcome) => {
+                self.inner.note_ended(outcome);
+                outcome.inode
+            }
+            None => there()?,
+        };
+        // The owner sees to inodes without an entry.
+        Ok(Outcome { inode, orphan: None })
     }
 
-    fn list(
+    fn list_at_owner(
         &self,
         parent: Ino,
         after: u64,
-        ListingRoom { len, .. }: ListingRoom,
+        len: u32,
         listing: &mut dyn Listing,
     ) -> Result<(), Error> {
         listing.begin();
@@ -125,114 +173,7 @@ impl Files for SharedBranch {
         }
     }
 
-    fn target(&self, ino: Ino) -> Result<Box<[u8]>, Error> {
-        Ok(self.inner.look_at_bytes(&Look::Target(ino))?.into())
-    }
-
-    fn create(&self, parent: Ino, name: &Name, node: &NewNode) -> Result<(Ino, Attr), Error> {
-        self.create_with(parent, name, node, Hold::No)
-    }
-
-    /// It is open from then on: without a name it would be gone.
-    fn create_unnamed(&self, parent: Ino, node: &NewNode) -> Result<(Ino, Attr), Error> {
-        let time = self.inner.now();
-        let made = self.inner.make(Hold::Open, |ino| Op::CreateUnnamed {
-            parent,
-            ino,
-            node: node.clone(),
-            time,
-        })?;
-        made.ok_or(Refusal::NotFound.into())
-    }
-
-    fn link(&self, ino: Ino, parent: Ino, name: &Name) -> Result<Attr, Error> {
-        let op = Op::Link {
-            ino,
-            parent,
-            name: name.clone(),
-            time: self.inner.now(),
-        };
-        Ok(self.inner.op_of_inode(op)?.1)
-    }
-
-    fn unlink(&self, parent: Ino, name: &Name) -> Result<Outcome, Error> {
-        let op = Op::Unlink {
-            parent,
-            name: name.clone(),
-            time: self.inner.now(),
-        };
-        self.inner.op(op).map(outcome)
-    }
-
-    fn rmdir(&self, parent: Ino, name: &Name) -> Result<Outcome, Error> {
-        let op = Op::Rmdir {
-            parent,
-            name: name.clone(),
-            time: self.inner.now(),
-        };
-        self.inner.op(op).map(outcome)
-    }
-
-    fn rename(
-        &self,
-        (from, name): (Ino, &Name),
-        (to, new_name): (Ino, &Name),
-        mode: RenameMode,
-    ) -> Result<Outcome, Error> {
-        let time = self.inner.now();
-        let rename = |mode| Op::Rename {
-            from,
-            name: name.clone(),
-            to,
-            new_name: new_name.clone(),
-            mode,
-            time,
-        };
-        let renamed = match mode {
-            RenameMode::Whiteout(_) => self.inner.make(Hold::No, |ino| rename(RenameMode::Whiteout(ino))),
-            RenameMode::Replace | RenameMode::NoReplace | RenameMode::Exchange => self.inner.op(rename(mode)),
-        };
-        renamed.map(outcome)
-    }
-
-    fn set_attr(&self, ino: Ino, change: &AttrChange) -> Result<Attr, Error> {
-        let op = Op::SetAttr {
-            ino,
-            change: *change,
-            time: self.inner.now(),
-        };
-        Ok(self.inner.op_of_inode(op)?.1)
-    }
-
-    fn xattr(&self, ino: Ino, name: &[u8]) -> Result<Box<[u8]>, Error> {
-        let name = name.into();
-        Ok(self.inner.look_at_bytes(&Look::Xattr { ino, name })?.into())
-    }
-
-    fn xattrs(&self, ino: Ino) -> Result<Vec<u8>, Error> {
-        self.inner.look_at_bytes(&Look::Xattrs(ino))
-    }
-
-    fn set_xattr(&self, ino: Ino, name: XattrName, value: &[u8], mode: XattrMode) -> Result<(), Error> {
-        let op = Op::SetXattr {
-            ino,
-            name,
-            value: value.into(),
-            mode,
-            time: self.inner.now(),
-        };
-        self.inner.op(op).map(drop)
-    }
-
-    fn remove_xattr(&self, ino: Ino, name: XattrName) -> Result<(), Error> {
-        let time = self.inner.now();
-        self.inner.op(Op::RemoveXattr { ino, name, time }).map(drop)
-    }
-
-    /// The owner drops it once no session has it open.
-    fn drop_orphan_soon(&self, _: Ino) {}
-
-    fn read_into(&self, ino: Ino, offset: u64, into: &mut [u8]) -> Result<usize, Error> {
+    fn read_at_owner(&self, ino: Ino, offset: u64, into: &mut [u8]) -> Result<usize, Error> {
         let mut filled = 0;
         for part in into.chunks_mut(limits::CHUNK_LEN_MAX) {
             let (offset, len) = (offset + filled as u64, part.len() as u32);
@@ -246,52 +187,281 @@ impl Files for SharedBranch {
         }
         Ok(filled)
     }
+}
+
+impl Files for SharedBranch {
+    fn attr(&self, ino: Ino) -> Result<Attr, Error> {
+        match self.inner.seen_here(ino, |held| held.attr(ino))? {
+            Some(attr) => Ok(attr),
+            None => Ok(self.inner.look_at_inode(&Look::Attr(ino))?.1),
+        }
+    }
+
+    fn lookup(&self, parent: Ino, name: &Name) -> Result<(Ino, Attr), Error> {
+        let here = self.inner.seen_here(parent, |held| held.find(parent, name))?;
+        if let Some(ino) = here {
+            // What it names may not be lent.
+            return Ok((ino, self.attr(ino)?));
+        }
+        let name = name.clone();
+        let (ino, attr) = self.inner.look_at_inode(&Look::Lookup { parent, name })?;
+        self.inner.note_found(parent, ino, &attr);
+        // The owner may not know yet what was changed of it here.
+        let here = self.inner.seen_here(ino, |held| held.attr(ino))?;
+        Ok((ino, here.unwrap_or(attr)))
+    }
+
+    fn list(
+        &self,
+        parent: Ino,
+        after: u64,
+        ListingRoom { len, .. }: ListingRoom,
+        listing: &mut dyn Listing,
+    ) -> Result<(), Error> {
+        let room = ListingRoom {
+            with_attrs: false,
+            len,
+        };
+        let here = self
+            .inner
+            .seen_here(parent, |held| Files::list(held, parent, after, room, listing))?;
+        match here {
+            Some(()) => Ok(()),
+            None => self.list_at_owner(parent, after, len, listing),
+        }
+    }
+
+    fn target(&self, ino: Ino) -> Result<Box<[u8]>, Error> {
+        match self.inner.seen_here(ino, |held| held.target(ino))? {
+            Some(target) => Ok(target),
+            None => Ok(self.inner.look_at_bytes(&Look::Target(ino))?.into()),
+        }
+    }
+
+    fn create(&self, parent: Ino, name: &Name, node: &NewNode) -> Result<(Ino, Attr), Error> {
+        match self
+            .inner
+            .here_in(parent, |held| held.create(parent, name, node))?
+        {
+            Some(made) => Ok(made),
+            None => self.create_at_owner(parent, name, node, Hold::No),
+        }
+    }
+
+    /// It is open from then on: without a name it would be gone.
+    fn create_unnamed(&self, parent: Ino, node: &NewNode) -> Result<(Ino, Attr), Error> {
+        let made = self.inner.here_in(parent, |held| {
+            let made = held.create_unnamed(parent, node)?;
+            self.inner.open_here(made.0);
+            self.inner.note_orphan(made.0);
+            Ok(made)
+        })?;
+        if let Some(made) = made {
+            return Ok(made);
+        }
+        let time = self.inner.now();
+        let made = self.inner.make(Hold::Open, |ino| Op::CreateUnnamed {
+            parent,
+            ino,
+            node: node.clone(),
+            time,
+        })?;
+        made.ok_or(Refusal::NotFound.into())
+    }
+
+    fn link(&self, ino: Ino, parent: Ino, name: &Name) -> Result<Attr, Error> {
+        if let Some(attr) = self.inner.here_in(parent, |held| held.link(ino, parent, name))? {
+            self.inner.note_adopted(ino);
+            return Ok(attr);
+        }
+        let op = Op::Link {
+            ino,
+            parent,
+            name: name.clone(),
+            time: self.inner.now(),
+        };
+        Ok(self.inner.op_of_inode(op)?.1)
+    }
+
+    fn unlink(&self, parent: Ino, name: &Name) -> Result<Outcome, Error> {
+        let there = || {
+            self.inner.op(Op::Unlink {
+                parent,
+                name: name.clone(),
+                time: self.inner.now(),
+            })
+        };
+        self.remove(parent, |held| held.unlink(parent, name), there)
+    }
+
+    fn rmdir(&self, parent: Ino, name: &Name) -> Result<Outcome, Error> {
+        let there = || {
+            self.inner.op(Op::Rmdir {
+                parent,
+                name: name.clone(),
+                time: self.inner.now(),
+            })
+        };
+        self.remove(parent, |held| held.rmdir(parent, name), there)
+    }
+
+    fn rename(
+        &self,
+        (from, name): (Ino, &Name),
+        (to, new_name): (Ino, &Name),
+        mode: RenameMode,
+    ) -> Result<Outcome, Error> {
+        let there = || {
+            let time = self.inner.now();
+            let rename = |mode| Op::Rename {
+                from,
+                name: name.clone(),
+                to,
+                new_name: new_name.clone(),
+                mode,
+                time,
+            };
+            match mode {
+                RenameMode::Whiteout(_) => self.inner.make(Hold::No, |ino| rename(RenameMode::Whiteout(ino))),
+                RenameMode::Replace | RenameMode::NoReplace | RenameMode::Exchange => {
+                    self.inner.op(rename(mode))
+                }
+            }
+        };
+        // Both are needed; where one is not lent the owner does it.
+        let is_far = from != to && self.inner.here_in(to, |_| Ok(()))?.is_none();
+        if is_far {
+            let (inode, orphan) = (there()?, None);
+            return Ok(Outcome { inode, orphan });
+        }
+        self.remove(
+            from,
+            |held| held.rename((from, name), (to, new_name), mode),
+            there,
+        )
+    }
+
+    fn set_attr(&self, ino: Ino, change: &AttrChange) -> Result<Attr, Error> {
+        if let Some(attr) = self.inner.here_of(ino, |held| held.set_attr(ino, change))? {
+            return Ok(attr);
+        }
+        let op = Op::SetAttr {
+            ino,
+            change: *change,
+            time: self.inner.now(),
+        };
+        Ok(self.inner.op_of_inode(op)?.1)
+    }
+
+    fn xattr(&self, ino: Ino, name: &[u8]) -> Result<Box<[u8]>, Error> {
+        if let Some(value) = self.inner.seen_here(ino, |held| held.xattr(ino, name))? {
+            return Ok(value);
+        }
+        let name = name.into();
+        Ok(self.inner.look_at_bytes(&Look::Xattr { ino, name })?.into())
+    }
+
+    fn xattrs(&self, ino: Ino) -> Result<Vec<u8>, Error> {
+        match self.inner.seen_here(ino, |held| held.xattrs(ino))? {
+            Some(names) => Ok(names),
+            None => self.inner.look_at_bytes(&Look::Xattrs(ino)),
+        }
+    }
+
+    fn set_xattr(&self, ino: Ino, name: XattrName, value: &[u8], mode: XattrMode) -> Result<(), Error> {
+        let here = |held: &Branch| held.set_xattr(ino, name.clone(), value, mode);
+        self.change(ino, here, |time| Op::SetXattr {
+            ino,
+            name: name.clone(),
+            value: value.into(),
+            mode,
+            time,
+        })
+    }
+
+    fn remove_xattr(&self, ino: Ino, name: XattrName) -> Result<(), Error> {
+        let here = |held: &Branch| held.remove_xattr(ino, name.clone());
+        self.change(ino, here, |time| Op::RemoveXattr {
+            ino,
+            name: name.clone(),
+            time,
+        })
+    }
+
+    /// The owner drops it once no session has it open.
+    fn drop_orphan_soon(&self, _: Ino) {}
+
+    fn read_into(&self, ino: Ino, offset: u64, into: &mut [u8]) -> Result<usize, Error> {
+        match self
+            .inner
+            .seen_here(ino, |held| held.read_into(ino, offset, into))?
+        {
+            Some(len) => Ok(len),
+            None => self.read_at_owner(ino, offset, into),
+        }
+    }
 
     fn write(&self, ino: Ino, offset: u64, bytes: Bytes) -> Result<(), Error> {
+        if self
+            .inner
+            .here_of(ino, |held| held.write(ino, offset, bytes.clone()))?
+            .is_some()
+        {
+            return Ok(());
+        }
         self.put(ino, WriteAt::Offset(offset), &bytes)
     }
 
     fn grow(&self, ino: Ino, size: u64) -> Result<(), Error> {
-        let op = Op::Write {
+        self.change(
             ino,
-            pieces: Vec::new(),
-            size,
-            time: Some(self.inner.now()),
-        };
-        self.inner.op(op).map(drop)
+            |held| held.grow(ino, size),
+            |time| Op::Write {
+                ino,
+                pieces: Vec::new(),
+                size,
+                time: Some(time),
+            },
+        )
     }
 
     fn punch(&self, ino: Ino, offset: u64, len: u64) -> Result<(), Error> {
-        let time = self.inner.now();
-        let op = Op::Punch {
+        self.change(
             ino,
-            offset,
-            len,
-            time,
-        };
-        self.inner.op(op).map(drop)
+            |held| held.punch(ino, offset, len),
+            |time| Op::Punch {
+                ino,
+                offset,
+                len,
+                time,
+            },
+        )
     }
 
     fn collapse(&self, ino: Ino, offset: u64, len: u64) -> Result<(), Error> {
-        let time = self.inner.now();
-        let op = Op::Collapse {
+        self.change(
             ino,
-            offset,
-            len,
-            time,
-        };
-        self.inner.op(op).map(drop)
+            |held| held.collapse(ino, offset, len),
+            |time| Op::Collapse {
+                ino,
+                offset,
+                len,
+                time,
+            },
+        )
     }
 
     fn insert(&self, ino: Ino, offset: u64, len: u64) -> Result<(), Error> {
-        let time = self.inner.now();
-        let op = Op::Insert {
+        self.change(
             ino,
-            offset,
-            len,
-            time,
-        };
-        self.inner.op(op).map(drop)
+            |held| held.insert(ino, offset, len),
+            |time| Op::Insert {
+                ino,
+                offset,
+                len,
+                time,
+            },
+        )
     }
 
     fn copy(
@@ -300,6 +470,12 @@ impl Files for SharedBranch {
         (to, to_offset): (Ino, u64),
         len: u64,
     ) -> Result<u64, Error> {
+        let here = |held: &Branch| held.copy((from, from_offset), (to, to_offset), len);
+        if self.inner.held.covers(from)
+            && let Some(len) = self.inner.here_of(to, here)?
+        {
+            return Ok(len);
+        }
         let len = len.min(self.attr(from)?.size.saturating_sub(from_offset));
         if len > 0 {
             let op = Op::Copy {
@@ -316,6 +492,9 @@ impl Files for SharedBranch {
     }
 
     fn seek(&self, ino: Ino, offset: u64, to: Seek) -> Result<u64, Error> {
+        if let Some(found) = self.inner.seen_here(ino, |held| held.seek(ino, offset, to))? {
+            return Ok(found);
+        }
         let look = match to {
             Seek::Data => Look::NextData(ino, offset),
             Seek::Hole => Look::NextHole(ino, offset),
@@ -326,16 +505,16 @@ impl Files for SharedBranch {
         }
     }
 
-    fn sync(&self, _: Ino, done: Done<()>) {
-        self.inner.ask_sync(done);
+    fn sync(&self, ino: Ino, done: Done<()>) {
+        self.inner.sync_with(|held, done| held.sync(ino, done), done);
     }
 
-    fn sync_here(&self, _: Ino, done: Done<()>) {
-        self.inner.ask_sync(done);
+    fn sync_here(&self, ino: Ino, done: Done<()>) {
+        self.sync(ino, done);
     }
 
     fn sync_all_then(&self, done: Done<()>) {
-        self.inner.ask_sync(done);
+        self.inner.sync_with(|held, done| held.sync_all_then(done), done);
     }
 
     fn totals(&self) -> Result<Totals, Error> {
@@ -363,22 +542,27 @@ impl Files for SharedBranch {
     }
 
     fn salvage(&self) -> Option<Salvage> {
-        // What the owner has not ordered was acknowledged to nobody.
-        None
+        // Of what it has asked for, what the owner has not ordered was acknowledged to nobody.
+        self.inner.held.salvage()
     }
 
     fn trouble(&self) -> Option<Error> {
-        self.inner.waiting.reason()
+        self.inner.waiting.reason().or_else(|| self.inner.held.trouble())
     }
 
     fn damage(&self) -> Vec<String> {
-        // What is read is the owner's, who says what it has met.
-        Vec::new()
+        // What is read at the owner it says itself.
+        self.inner.held.damage()
     }
 
     fn close(&self) -> Result<(), Error> {
         let inner = &self.inner;
-        let synced = inner.sync_now();
+        if self.inner.held.inner.is_lost() {
+            self.inner.held.inner.save();
+            self.stop();
+            return Err(Refusal::Stale.into());
+        }
+        let synced = inner.held.sync_all().and_then(|()| inner.sync_now());
         self.stop();
         if let Err(Error::Refused(Refusal::Stale)) = synced {
             // The session is over, or a copy of this process goes on with it.
@@ -395,9 +579,4 @@ impl Files for SharedBranch {
         };
         synced.and(returned).and(closed)
     }
-}
-
-fn outcome(inode: Option<(Ino, Attr)>) -> Outcome {
-    // The owner sees to inodes without an entry.
-    Outcome { inode, orphan: None }
 }

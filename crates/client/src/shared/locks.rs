@@ -1,19 +1,14 @@
 //! Locks of files: taken at the owner, and known here as well, so that closing a file asks it only where there are any.
 //!
-//! Who waits has a ticket; one thread hears which tickets have become locks, as long as anybody waits. Invariant: a wait is
+//! Who waits has a ticket; by that is heard what has become a lock (`super::hear`). Invariant: a wait is
 //! answered once, and a lock that came too late is given back.
 
 use super::{Callers, Inner, SharedBranch};
 use crate::wait;
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Duration;
-use tenure_model::{Failure, Ino, Lock, LockFamily, LockOwner, LockRange, Locked};
+use tenure_model::{Ino, Lock, LockFamily, LockOwner, LockRange, Locked};
 use tenure_wire::shared::LockAsk;
 use tenure_wire::{Error, Owner};
-
-/// How long is listened before it is asked again: an owner that has ended tells nothing.
-const LISTEN_MAX: Duration = Duration::from_secs(10);
 
 /// Is told what came of a lock, once; returns false when nobody waits for it any more.
 pub type Told = Box<dyn FnOnce(Result<Locked, Error>) -> bool + Send>;
@@ -23,11 +18,19 @@ pub type Told = Box<dyn FnOnce(Result<Locked, Error>) -> bool + Send>;
 pub(super) struct Wishes {
     last: u64,
     all: BTreeMap<u64, Wish>,
-    is_heard: bool,
-    /// Whether the owner was asked to tell, and has not yet.
-    is_listening: bool,
-    /// What it has told.
-    heard: Vec<Result<Vec<u64>, Error>>,
+}
+
+impl Wishes {
+    /// Tells whether anybody waits.
+    pub(super) fn is_any(&self) -> bool {
+        !self.all.is_empty()
+    }
+
+    /// Returns who is to be told that nothing comes of it.
+    pub(super) fn take_all(&mut self) -> Vec<Told> {
+        let all = std::mem::take(&mut self.all);
+        all.into_values().map(|wish| wish.told).collect()
+    }
 }
 
 struct Wish {
@@ -171,7 +174,7 @@ impl Inner {
     }
 
     /// Tells who waits what came of it. What nobody waits for any more is as it was before.
-    fn end_wish(&self, ticket: u64, outcome: Result<Locked, Error>) {
+    pub(super) fn end_wish(&self, ticket: u64, outcome: Result<Locked, Error>) {
         let mut state = self.state.lock();
         let Some(Wish { lock, told, .. }) = state.wishes.all.remove(&ticket) else {
             return;
@@ -239,77 +242,7 @@ impl Inner {
         }
     }
 
-    /// Lets a thread hear which tickets have become locks, unless one does.
-    fn listen(self: &Arc<Self>) {
-        if std::mem::replace(&mut self.state.lock().wishes.is_heard, true) {
-            return;
-        }
-        let inner = Arc::clone(self);
-        let spawned = std::thread::Builder::new()
-            .name("locks".into())
-            .spawn(move || inner.hear_all());
-        if let Err(error) = spawned {
-            tracing::warn!(%error, "who waits for a lock is not told");
-            self.state.lock().wishes.is_heard = false;
-        }
-    }
-
-    fn hear_all(self: &Arc<Self>) {
-        while self.is_heard() {
-            self.hear();
-            let heard = {
-                let mut state = self.state.lock();
-                let is_silent = |state: &mut super::State| state.wishes.heard.is_empty();
-                self.answered.wait_while_for(&mut state, is_silent, LISTEN_MAX);
-                std::mem::take(&mut state.wishes.heard)
-            };
-            let tickets: Vec<u64> = heard.into_iter().filter_map(Result::ok).flatten().collect();
-            if tickets.is_empty() {
-                // Another owner may be there, which knows of no wish.
-                self.ask_again();
-                self.rest();
-            }
-            for ticket in tickets {
-                self.end_wish(ticket, Ok(Locked::Taken));
-            }
-        }
-    }
-
-    /// Asks to be told, unless that was asked and is not answered: an answer finds its wish, whichever thread is there by then.
-    fn hear(self: &Arc<Self>) {
-        if std::mem::replace(&mut self.state.lock().wishes.is_listening, true) {
-            return;
-        }
-        let inner = Arc::downgrade(self);
-        let told = move |told| {
-            if let Some(inner) = inner.upgrade() {
-                let mut state = inner.state.lock();
-                state.wishes.is_listening = false;
-                state.wishes.heard.push(told);
-                inner.answered.notify_all();
-            }
-        };
-        self.owner.hear(self.who, Box::new(told));
-    }
-
-    /// Tells whether anybody waits; the thread that listens ends where not.
-    fn is_heard(&self) -> bool {
-        let mut state = self.state.lock();
-        let is_over = self.waiting.is_stopped() || state.broken.is_some();
-        if is_over {
-            let wishes = std::mem::take(&mut state.wishes.all);
-            let error = state.broken.clone().unwrap_or_else(closed);
-            drop(state);
-            for wish in wishes.into_values() {
-                (wish.told)(Err(error.clone()));
-            }
-            state = self.state.lock();
-        }
-        state.wishes.is_heard = !state.wishes.all.is_empty();
-        state.wishes.is_heard
-    }
-
-    fn ask_again(&self) {
+    pub(super) fn ask_again(&self) {
         let queued: Vec<_> = {
             let state = self.state.lock();
             let queued = state.wishes.all.iter().filter(|(_, wish)| wish.is_queued);
@@ -325,10 +258,6 @@ impl Inner {
             }
         }
     }
-}
-
-fn closed() -> Error {
-    Failure::DidNotHappen("the branch is closed".into()).into()
 }
 
 fn give_back(lock: &Lock, first: u64, last: u64) -> LockAsk {

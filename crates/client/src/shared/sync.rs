@@ -1,8 +1,10 @@
 //! Syncs: whoever asks, and the lag, make durable what is kept; then it is kept no longer.
 
 use super::{Callers, Inner};
-use crate::branch::Threads;
+use crate::branch::{Branch, Threads};
 use crate::wants::{Scope, Turn, Waiter};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use tenure_wire::{Done, Error};
 
 /// How often in a lag it is looked whether something has waited for it.
@@ -12,6 +14,7 @@ impl Inner {
     /// Makes everything durable that this session has done or seen.
     pub(super) fn sync_now(&self) -> Result<(), Error> {
         self.check()?;
+        let seen = self.seen.load(Ordering::Acquire);
         let answered: Vec<u64> = {
             let state = self.state.lock();
             let answered = state
@@ -22,12 +25,28 @@ impl Inner {
         };
         let who = self.who;
         self.ask(Callers::Stay, |owner| owner.sync(who))?;
+        self.synced.fetch_max(seen, Ordering::AcqRel);
         let mut state = self.state.lock();
         answered.into_iter().for_each(|number| state.forget(number));
         Ok(())
     }
 
-    pub(super) fn ask_sync(&self, done: Done<()>) {
+    /// Notes that the owner has said something that may not be durable.
+    pub(super) fn note_seen(&self) {
+        self.seen.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Makes durable what was done here, and then what was done or seen at the owner.
+    pub(super) fn sync_with(self: &Arc<Self>, ship: impl FnOnce(&Branch, Done<()>), done: Done<()>) {
+        let (inner, seen) = (Arc::clone(self), self.seen.load(Ordering::Acquire));
+        let then = move |shipped| match shipped {
+            Ok(()) if inner.synced.load(Ordering::Acquire) < seen => inner.ask_sync(done),
+            shipped => done(shipped),
+        };
+        ship(&self.held, Box::new(then));
+    }
+
+    fn ask_sync(&self, done: Done<()>) {
         if self.options.threads == Threads::None {
             // Whoever asks does what the syncer would.
             self.tell_let_go();

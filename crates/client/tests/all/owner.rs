@@ -157,8 +157,8 @@ impl Owner<Branch> for Watched {
         self.answer(self.drive.act(who, number, deed, hold))
     }
 
-    fn look(&self, who: Sharer, look: &Look) -> Result<Seen, Error> {
-        self.answer(self.drive.look(who, look))
+    fn look(&self, who: Sharer, look: &Look, asked: u64) -> Result<Seen, Error> {
+        self.answer(self.drive.look(who, look, asked))
     }
 
     fn hold(&self, who: Sharer, ino: Ino) -> Result<Attr, Error> {

@@ -1,5 +1,6 @@
 //! The room `core`, tried from outside.
 
+mod cover;
 mod decisions;
 mod faults;
 mod frayed;

@@ -407,6 +407,15 @@ fn records_of_sessions() -> Vec<(&'static str, Record)> {
                 time: NOON,
             },
         ),
+        (
+            "record_ousted",
+            Record::Ousted {
+                session,
+                branch: BranchId(300),
+                stray: branch_name("stray-main-box-7"),
+                time: NOON,
+            },
+        ),
     ]
 }
 

@@ -401,7 +401,13 @@ fn branch_record() -> BoxedStrategy<Record> {
             }
         }),
         checkpoint_name().prop_map(|name| Record::CheckpointDeleted { name }),
-        (branch, branch_name(), time()).prop_map(|(branch, stray, time)| Record::Revoked {
+        (branch.clone(), branch_name(), time()).prop_map(|(branch, stray, time)| Record::Revoked {
+            branch,
+            stray,
+            time,
+        }),
+        (number(), branch, branch_name(), time()).prop_map(|(session, branch, stray, time)| Record::Ousted {
+            session: SessionId(session),
             branch,
             stray,
             time,

@@ -1,6 +1,7 @@
 //! Acts: each is decided, put into the journal's queue and made in one step, and durable with the next sync.
 
 use super::Undone;
+use super::changes::How;
 use crate::drive::Inner;
 use crate::order::{Live, Room};
 use crate::place::Load;
@@ -32,7 +33,11 @@ impl Inner {
         let ordered = self.in_order(|live| {
             live.share(who)?;
             self.order_act(live, &asked, hold)
-        })?;
+        });
+        if matches!(ordered, Err(Error::Refused(Refusal::Elsewhere { .. }))) {
+            self.tell_holders(who.branch)?;
+        }
+        let ordered = ordered?;
         self.drop_adrift(who.branch)?;
         self.work_after_batch();
         Ok(ordered)
@@ -118,7 +123,14 @@ impl Inner {
         }
         let memory = self.memory.clone();
         let _held = memory.hold();
-        live.state.opened(branch).ok_or(Refusal::Stale)?;
+        let open = live.state.opened(branch).ok_or(Refusal::Stale)?;
+        let touched = open.branch.touched(&op).map_err(Undone::Missing)?;
+        drop(open);
+        let now = self.options.clock.elapsed();
+        let share = live.shares.0.entry(branch).or_default();
+        if let Some(asked) = share.have_back(id.session, touched.all(), self.epoch, now) {
+            return Err(Refusal::Elsewhere { asked }.into());
+        }
         let decision = live.state.decide(branch, &op).map_err(Undone::of)?;
         let outcome = decision.outcome();
         let act = Act {
@@ -134,6 +146,9 @@ impl Inner {
         live.state.make(branch, decision);
         live.state.remember_act(&act);
         let share = live.shares.0.entry(branch).or_default();
+        let made = touched.made.map(|made| made.ino);
+        let changed = touched.all().chain(made);
+        share.changes.note(changed, (id.session, How::Act), now);
         if let (Hold::Open, Some((ino, _)), Some(member)) =
             (hold, outcome.inode, share.members.get_mut(&id.session))
         {
@@ -163,7 +178,7 @@ impl Inner {
     }
 
     /// Drops inodes of a shared branch that have neither an entry nor anybody who has them open.
-    pub(super) fn drop_adrift(&self, branch: BranchId) -> Result<(), Error> {
+    pub(crate) fn drop_adrift(&self, branch: BranchId) -> Result<(), Error> {
         loop {
             let dropped = self.in_order(|live| {
                 let Some(share) = live.shares.0.get_mut(&branch) else {

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 use tenure_model::{ActId, BranchId, Failure, Refusal, SessionId};
-use tenure_wire::shared::{Brought, Kept, Sharer};
+use tenure_wire::shared::{Brought, Claim, Kept, Sharer};
 use tenure_wire::{Error, Hold};
 
 /// The part of `session_ttl` by which sessions are waited for longer: a thousand times what the clocks of two machines differ by.
@@ -20,6 +20,8 @@ pub(super) struct Gathering {
     awaited: BTreeSet<SessionId>,
     until: Duration,
     acts: BTreeMap<ActId, Kept>,
+    /// What was lent to them.
+    claims: BTreeMap<SessionId, Vec<Claim>>,
     /// Whether somebody puts the acts in order.
     is_ending: bool,
 }
@@ -44,6 +46,12 @@ impl Gathering {
     pub(super) fn forget(&mut self, session: SessionId) {
         self.awaited.remove(&session);
         self.acts.retain(|id, _| id.session != session);
+        self.claims.remove(&session);
+    }
+
+    /// Returns what sessions say was lent to them.
+    pub(super) fn claims(&self) -> &BTreeMap<SessionId, Vec<Claim>> {
+        &self.claims
     }
 
     /// Returns the next act of the chain behind `last`, or one before it that nobody was answered.
@@ -83,6 +91,7 @@ impl Inner {
                     awaited,
                     until,
                     acts: BTreeMap::new(),
+                    claims: BTreeMap::new(),
                     is_ending: false,
                 });
             }
@@ -111,6 +120,7 @@ impl Inner {
                 (id, kept.clone())
             };
             gathering.acts.extend(brought.acts.iter().map(act));
+            gathering.claims.insert(who.session, brought.claims.clone());
             let member = Member::with_open(&brought.open);
             share.members.insert(who.session, member);
             for lock in &brought.locks {
@@ -186,10 +196,11 @@ impl Inner {
                 session = session.0,
                 "a session that shares a branch has not come back and is over"
             );
-            self.end_session(session)?;
+            self.end_gone(session, branch)?;
         }
         // Also what a try before has put in order: the next owner waits for none of them again.
         self.settle_all()?;
+        self.take_up_claims(branch)?;
         while let Some((id, kept)) = self.next_act(branch)? {
             self.do_again(branch, id, &kept)?;
             // Not before: what fails here is tried again with the next question.
@@ -227,7 +238,7 @@ impl Inner {
         }
         let over: BTreeSet<SessionId> = lost.into_iter().map(|(id, _)| id.session).collect();
         for session in over {
-            self.end_follower(session)?;
+            self.end_follower(session, branch)?;
         }
         self.with(|live| {
             if let Some(share) = live.shares.0.get_mut(&branch) {
@@ -260,7 +271,7 @@ impl Inner {
         if self.try_again(branch, id, kept)? || kept.place.is_none() {
             return Ok(());
         }
-        self.end_follower(id.session)
+        self.end_follower(id.session, branch)
     }
 
     /// Does an act as far as nothing refuses it; tells whether it is done.
@@ -277,13 +288,13 @@ impl Inner {
         }
     }
 
-    fn end_follower(&self, session: SessionId) -> Result<(), Error> {
+    fn end_follower(&self, session: SessionId, branch: BranchId) -> Result<(), Error> {
         tracing::warn!(
             session = session.0,
             "a session is over: what it did followed what was lost with another"
         );
         // It may have two acts of that kind.
-        self.end_session(session)
+        self.end_gone(session, branch)
     }
 
     /// Notes every inode without an entry: who had it open at the owner before may be gone.

@@ -3,7 +3,7 @@
 use super::tell;
 use crate::drive::Inner;
 use tenure_model::{Lock, LockOwner, Locked};
-use tenure_wire::shared::{LockAsk, Sharer};
+use tenure_wire::shared::{Heard, LockAsk, Sharer};
 use tenure_wire::{Done, Error};
 
 impl Inner {
@@ -51,25 +51,30 @@ impl Inner {
                 }
             };
             // A lock that became less, or was given back, may be what another waits for.
-            Ok((locked, share.grant_locks()))
+            Ok((locked, share.news()))
         })?;
         tell(told);
         Ok(locked)
     }
 
-    pub(crate) fn hear(&self, who: Sharer, told: Done<Vec<u64>>) {
+    pub(crate) fn hear(&self, who: Sharer, told: Done<Heard>) {
         let mut told = Some(told);
         let heard = self.admitted(who).and_then(|()| {
             self.with(|live| {
                 let share = live.share(who)?;
                 let member = share.members.get_mut(&who.session);
                 let before = member.and_then(|member| std::mem::replace(&mut member.listener, told.take()));
-                Ok((before, share.grant_locks()))
+                Ok((before, share.news()))
             })
         });
         match heard {
             Ok((before, news)) => {
-                tell(before.map(|before| (before, Vec::new())).into_iter().collect());
+                tell(
+                    before
+                        .map(|before| (before, Heard::default()))
+                        .into_iter()
+                        .collect(),
+                );
                 tell(news);
             }
             Err(error) => told.into_iter().for_each(|told| told(Err(error.clone()))),

@@ -5,25 +5,68 @@ use std::cell::Cell;
 use std::ops::ControlFlow;
 use tenure_core::{Branch, Missing, Seek, Undecided};
 use tenure_model::limits::CHUNK_LEN_MAX;
-use tenure_model::{Extent, Ino, Piece, Refusal};
+use tenure_model::{Extent, Failure, Ino, Piece, Refusal};
 use tenure_wire::Error;
 use tenure_wire::shared::{Entry, Look, Seen, Sharer};
 
 /// Bytes of a listing that are told at once at most.
 const LIST_LEN_MAX: u32 = 1 << 20;
+/// Inodes that a name may stand for in turn while one looks.
+const TRIES_MAX: usize = 8;
 /// Bytes that an entry takes besides its name, about.
 const ENTRY_LEN: usize = 24;
 
 impl Inner {
-    pub(crate) fn look_at(&self, who: Sharer, look: &Look) -> Result<Seen, Error> {
+    pub(crate) fn look_at(&self, who: Sharer, look: &Look, asked: u64) -> Result<Seen, Error> {
         self.admitted(who)?;
-        let branch = self.with(|live| {
-            live.share(who)?;
+        let mut about: Vec<Ino> = subject(look).into_iter().collect();
+        for _ in 0..TRIES_MAX {
+            let branch = match self.shipped(who, &about, asked)? {
+                Ok(branch) => branch,
+                Err(asked) => {
+                    self.tell_holders(who.branch)?;
+                    return Err(Refusal::Elsewhere { asked }.into());
+                }
+            };
+            let seen = self.seen_in(&branch, look)?;
+            match self.is_seen_by_holder(who, &about, &seen)? {
+                None => return Ok(seen),
+                Some(ino) => about.push(ino),
+            }
+        }
+        Err(Failure::DidNotHappen("the name stands for another inode all the time; try again".into()).into())
+    }
+
+    /// Returns the branch once whoever else holds what is looked at has shipped; else the number by which that was asked.
+    fn shipped(&self, who: Sharer, about: &[Ino], asked: u64) -> Result<Result<Branch, u64>, Error> {
+        let now = self.options.clock.elapsed();
+        self.with(|live| {
+            let share = live.share(who)?;
+            if let Some(asked) = share.have_shipped(who.session, about, (self.epoch, asked), now) {
+                return Ok(Err(asked));
+            }
             let open = live.state.opened(who.branch).ok_or(Refusal::Stale)?;
-            Ok(open.branch)
-        })?;
+            Ok(Ok(open.branch))
+        })
+    }
+
+    /// Returns the inode that was seen, if another session holds it and was not asked for it.
+    fn is_seen_by_holder(&self, who: Sharer, about: &[Ino], seen: &Seen) -> Result<Option<Ino>, Error> {
+        let Seen::Inode(ino, _) = seen else {
+            return Ok(None);
+        };
+        if about.contains(ino) {
+            return Ok(None);
+        }
+        self.with(|live| {
+            let lent = live.share(who)?.cover.over(*ino);
+            Ok(lent.filter(|lent| lent.by != who.session).map(|_| *ino))
+        })
+    }
+
+    fn seen_in(&self, branch: &Branch, look: &Look) -> Result<Seen, Error> {
         let seen = match look {
-            Look::Read { ino, offset, len } => self.look_at_bytes(&branch, *ino, (*offset, *len)),
+            Look::Read { ino, offset, len } => self.look_at_bytes(branch, *ino, (*offset, *len)),
             Look::Attr(_)
             | Look::Lookup { .. }
             | Look::List { .. }
@@ -32,7 +75,7 @@ impl Inner {
             | Look::Xattrs(_)
             | Look::NextData(..)
             | Look::NextHole(..)
-            | Look::Totals => self.ask(|| seen(&branch, look)),
+            | Look::Totals => self.ask(|| seen(branch, look)),
         };
         self.work_on_pages();
         seen
@@ -75,6 +118,21 @@ impl Inner {
             }
         })?;
         Ok(Seen::Bytes(bytes))
+    }
+}
+
+/// Returns the inode that a look is about, in the first place.
+fn subject(look: &Look) -> Option<Ino> {
+    match look {
+        Look::Attr(ino)
+        | Look::Target(ino)
+        | Look::Xattr { ino, .. }
+        | Look::Xattrs(ino)
+        | Look::Read { ino, .. }
+        | Look::NextData(ino, _)
+        | Look::NextHole(ino, _) => Some(*ino),
+        Look::Lookup { parent, .. } | Look::List { parent, .. } => Some(*parent),
+        Look::Totals => None,
     }
 }
 

@@ -1,8 +1,8 @@
 //! Sessions that share a branch: how they come, what they have open, and how they leave.
 
-use super::{Member, Undone, tell};
+use super::{Member, Share, Undone, tell};
 use crate::drive::Inner;
-use std::collections::BTreeSet;
+use crate::order::Live;
 use tenure_core::Branch;
 use tenure_model::{Attr, BranchId, Ino, InoRange, Record, Refusal, SessionId, limits};
 use tenure_wire::shared::Sharer;
@@ -58,21 +58,73 @@ impl Inner {
             // A try before has put it in order, and was not told that it is durable.
             self.settle_all()?;
         }
+        self.forget_sharer(session, branch)
+    }
+
+    /// Forgets what a session that shares a branch no longer had open, locked and borrowed.
+    fn forget_sharer(&self, session: SessionId, branch: BranchId) -> Result<(), Error> {
         let told = self.with(|live| {
             let Some(share) = live.shares.0.get_mut(&branch) else {
                 return Ok(Vec::new());
             };
             if let Some(member) = share.members.remove(&session) {
                 share.adrift.extend(member.open);
+                share.adrift.extend(member.orphans);
+            }
+            let lent: Vec<Ino> = share.cover.of(session).collect();
+            for directory in lent {
+                share.take_back(directory, session);
             }
             share.locks.end_session(session);
             if let Some(gathering) = &mut share.gathering {
                 gathering.forget(session);
             }
-            Ok(share.grant_locks())
+            Ok(share.news())
         })?;
         tell(told);
         self.drop_adrift(branch)
+    }
+
+    /// Ends a session that shares a branch. Where parts of it may be lent to the session, what that had not shipped goes into a stray.
+    pub(crate) fn end_sharer(&self, session: SessionId, branch: BranchId) -> Result<(), Error> {
+        let (was_ousted, may_hold) = self.with(|live| {
+            let row = live.state.session(session);
+            let is_over = row.is_some_and(|row| row.is_over);
+            let share = live.shares.0.get(&branch);
+            // Of who has not come to this owner nobody knows what was lent to him.
+            let holds = |share: &Share| {
+                !share.members.contains_key(&session) || share.cover.of(session).next().is_some()
+            };
+            let sharing = live.state.sharing(branch);
+            let ships = sharing.is_some_and(|sharing| sharing.grant(session).is_some());
+            let was_ousted = is_over && live.state.shares(session, branch).is_err();
+            Ok((was_ousted, ships && share.is_none_or(holds)))
+        })?;
+        if was_ousted {
+            // By a try before, which was not told that it is durable.
+            self.settle_all()?;
+            self.forget_sharer(session, branch)
+        } else if may_hold {
+            self.oust(session, branch)
+        } else {
+            self.end_session(session)
+        }
+    }
+
+    /// Ends a session that shares a branch and may have something that it has not shipped: that goes into a stray.
+    pub(super) fn oust(&self, session: SessionId, branch: BranchId) -> Result<(), Error> {
+        let time = self.options.clock.now();
+        self.accept(|live| {
+            let stray = live.stray_name(branch, session)?;
+            let record = Record::Ousted {
+                session,
+                branch,
+                stray,
+                time,
+            };
+            Ok((record, ()))
+        })?;
+        self.forget_sharer(session, branch)
     }
 
     pub(crate) fn hold(&self, who: Sharer, ino: Ino) -> Result<Attr, Error> {
@@ -96,12 +148,15 @@ impl Inner {
             let Some(member) = share.members.get_mut(&who.session) else {
                 return Ok(());
             };
-            let gone: BTreeSet<Ino> = inos
-                .iter()
-                .copied()
-                .filter(|ino| member.open.remove(ino))
-                .collect();
-            share.adrift.extend(gone);
+            for ino in inos {
+                let was_lent = member.orphans.remove(ino);
+                if was_lent {
+                    share.cover.uncover(*ino);
+                }
+                if member.open.remove(ino) || was_lent {
+                    share.adrift.insert(*ino);
+                }
+            }
             Ok(())
         })?;
         self.drop_adrift(who.branch)
@@ -114,9 +169,24 @@ impl Inner {
 
     /// Ends sessions that share a branch and have said nothing for as long as a lease lasts, when another wants what they have.
     pub(crate) fn end_silent_sharers(&self, branch: BranchId) -> Result<(), Error> {
-        self.silent_among(|live| live.sharers(branch).into_iter().collect())?
+        let silent = self.silent_among(|live| live.sharers(branch).into_iter().collect())?;
+        silent
             .into_iter()
-            .try_for_each(|session| self.end_session(session))
+            .try_for_each(|session| self.end_gone(session, branch))
+    }
+
+    /// As [`Inner::end_sharer`], of a session that another caller may have ended just now.
+    pub(crate) fn end_gone(&self, session: SessionId, branch: BranchId) -> Result<(), Error> {
+        match self.end_sharer(session, branch) {
+            Err(Error::Refused(Refusal::Stale)) => Ok(()),
+            ended => ended,
+        }
+    }
+
+    /// Tells whether parts of shared branches are lent to a session.
+    pub(crate) fn borrows(live: &Live, session: SessionId) -> bool {
+        let mut shares = live.shares.0.values();
+        shares.any(|share| share.cover.of(session).next().is_some())
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Invariant: equal records in equal order make equal rows; nothing here is drawn, and no clock is read.
 
+use super::recent::Recent;
 use super::{After, Folded, Grant, Head, Line, LineKind, Open, Session, State, batch_digest, row};
 use tenure_core::Branch;
 use tenure_model::attr::{Attr, Kind, Xattrs};
@@ -85,16 +86,23 @@ impl State {
                 branch,
                 inos,
             } => {
-                self.join(*branch, *session);
+                let start = chain_start(*session, *branch, self.begun().next_ino);
+                self.join(*branch, *session, start);
                 self.lend_inos(*session, *inos);
             }
-            Record::Left { session, branch } => self.leave(*branch, *session),
+            Record::Left { session, branch } => drop(self.leave(*branch, *session)),
             Record::Act(act) => {
                 self.become_after(act.branch, after);
                 self.remember_act(act);
             }
             Record::Dropped { branch, .. } => self.become_after(*branch, after),
             Record::Revoked { branch, stray, time } => self.revoke(*branch, stray.as_str(), *time),
+            Record::Ousted {
+                session,
+                branch,
+                stray,
+                time,
+            } => self.oust((*session, *branch), stray.as_str(), *time),
         }
     }
 
@@ -102,6 +110,9 @@ impl State {
     pub(crate) fn adopt(&mut self, batch: &Batch, digest: Digest, after: After) {
         let (line, _) = self.granted(batch).expect("the batch was permitted");
         self.become_after(line, after);
+        if line == batch.branch && self.remember_shipped(batch, digest) {
+            return;
+        }
         let grant = Grant {
             session: batch.session,
             number: batch.number,
@@ -183,11 +194,31 @@ impl State {
 
     fn revoke(&mut self, id: BranchId, name: &str, time: Timestamp) {
         let grant = self.grant(id).expect("the record was permitted");
-        let mut session = self.session(grant.session).expect("who holds something is known");
         let of = match self.line(id).expect("what is held is there").kind {
             LineKind::Stray { of, by, .. } if by == grant.session => of,
             LineKind::Stray { .. } | LineKind::Branch | LineKind::Checkpoint { .. } => id,
         };
+        self.remove(&row::grant_key(id));
+        let recent = self.recent.remove(&id);
+        self.make_stray((id, of), (grant, recent), name, time);
+    }
+
+    fn oust(&mut self, (session, id): (SessionId, BranchId), name: &str, time: Timestamp) {
+        let sharing = self.sharing(id).expect("the record was permitted");
+        let grant = sharing.grant(session).expect("the record was permitted");
+        let recent = self.leave(id, session);
+        self.make_stray((id, id), (grant, recent), name, time);
+    }
+
+    /// Makes a stray of what a line is, which has the grant of a session that is over from then on. Its batches name `of`.
+    fn make_stray(
+        &mut self,
+        (id, of): (BranchId, BranchId),
+        (grant, recent): (Grant, Option<Recent>),
+        name: &str,
+        time: Timestamp,
+    ) {
+        let mut session = self.session(grant.session).expect("who holds something is known");
         let kind = LineKind::Stray {
             of,
             by: grant.session,
@@ -198,8 +229,7 @@ impl State {
         line.from = format!("{} of {}", line.from, session.who);
         self.put(&row::line_key(stray), &line);
         self.put(&row::grant_key(stray), &grant);
-        self.remove(&row::grant_key(id));
-        if let Some(recent) = self.recent.remove(&id) {
+        if let Some(recent) = recent {
             self.recent.insert(stray, recent);
         }
         session.is_over = true;

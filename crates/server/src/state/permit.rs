@@ -65,6 +65,16 @@ impl State {
                 self.grant(*branch).ok_or(Refusal::Stale)?;
                 self.is_free(stray.as_str())
             }
+            Record::Ousted {
+                session,
+                branch,
+                stray,
+                ..
+            } => {
+                let sharing = self.shares(*session, *branch)?;
+                sharing.grant(*session).ok_or(Refusal::Stale)?;
+                self.is_free(stray.as_str())
+            }
         }
     }
 

@@ -22,13 +22,25 @@ pub(crate) struct Recent {
 }
 
 impl Recent {
+    /// Returns what is remembered before the first batch: what that names as the one before it.
+    pub(super) fn begun(start: Digest) -> Self {
+        let mut recent = Self::default();
+        recent.add(0, start);
+        recent
+    }
+
+    /// Returns the number and the digest of the last; none where nothing is remembered.
+    pub(super) fn last(&self) -> Option<(u64, Digest)> {
+        Some((self.last, *self.digests.back()?))
+    }
+
     #[cfg(test)]
     pub(super) fn of(last: u64, digests: impl IntoIterator<Item = Digest>) -> Self {
         let digests = digests.into_iter().collect();
         Self { last, digests }
     }
 
-    fn add(&mut self, number: u64, digest: Digest) {
+    pub(super) fn add(&mut self, number: u64, digest: Digest) {
         self.last = number;
         self.digests.push_back(digest);
         if self.digests.len() > RECENT_MAX {
@@ -36,7 +48,7 @@ impl Recent {
         }
     }
 
-    fn has(&self, number: u64, digest: Digest) -> bool {
+    pub(super) fn has(&self, number: u64, digest: Digest) -> bool {
         let back = self
             .last
             .checked_sub(number)
@@ -69,10 +81,19 @@ impl Codec for Recent {
 pub(super) type OfBranches = BTreeMap<BranchId, Recent>;
 
 impl State {
-    /// Tells whether a batch is one of the latest that its session has shipped under its grant.
+    /// Tells whether a batch is one of the latest that its session has shipped under its grant, or that it has shipped since it shares
+    /// the branch.
     pub(crate) fn was_accepted(&self, batch: &Batch, digest: Digest) -> bool {
-        self.granted(batch)
-            .and_then(|(line, _)| self.recent.get(&line))
+        let of_sharer = self
+            .shared
+            .get(&batch.branch)
+            .and_then(|sharing| sharing.chain(batch.session));
+        let of_line = || {
+            let (line, _) = self.granted(batch)?;
+            self.recent.get(&line)
+        };
+        of_sharer
+            .or_else(of_line)
             .is_some_and(|recent| recent.has(batch.number, digest))
     }
 

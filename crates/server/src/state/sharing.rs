@@ -1,14 +1,15 @@
-//! Branches that several sessions share: which, the latest acts of each, and the last act of all.
+//! Branches that several sessions share: which, the latest acts and batches of each, and the last act of all.
 //!
 //! By the latest acts one that comes again is recognised, and by what each follows their order is found again when an owner is
 //! lost. Invariant: what is remembered is what the journal's records say, and what the newest manifest remembers of those before.
 
-use super::{State, row};
+use super::recent::Recent;
+use super::{Grant, State, row};
 use crate::vet::is_lent;
 use std::collections::{BTreeMap, VecDeque};
 use tenure_core::{Decision, Undecided};
 use tenure_model::codec::{Codec, Malformed, Reader, malformed, put_option, put_varint};
-use tenure_model::{Act, ActId, BranchId, Digest, Ino, Op, SessionId, limits};
+use tenure_model::{Act, ActId, Batch, BranchId, Digest, Ino, Op, SessionId, limits};
 
 /// Acts that are remembered of each session: all that may be asked again, in whatever order they came.
 const MARKS_MAX: usize = 2 * limits::ACT_SPAN_MAX as usize;
@@ -28,6 +29,9 @@ pub(crate) struct Mark {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sharing {
     sessions: BTreeMap<SessionId, VecDeque<Mark>>,
+    /// The latest batches of each session, from what its first one names as the one before it; none of a session that has come
+    /// before there were any, to which nothing is lent.
+    chains: BTreeMap<SessionId, Recent>,
     /// The last act on the branch since it is shared.
     pub(crate) last: Option<ActId>,
 }
@@ -37,8 +41,30 @@ impl Sharing {
     pub(super) fn of(session: SessionId, marks: impl IntoIterator<Item = Mark>, last: ActId) -> Self {
         Self {
             sessions: BTreeMap::from([(session, marks.into_iter().collect())]),
+            chains: BTreeMap::new(),
             last: Some(last),
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn with_chain(mut self, session: SessionId, chain: Recent) -> Self {
+        self.chains.insert(session, chain);
+        self
+    }
+
+    /// Returns the latest batches of a session.
+    pub(super) fn chain(&self, session: SessionId) -> Option<&Recent> {
+        self.chains.get(&session)
+    }
+
+    /// Returns where a session's batches are, as of one that holds a branch.
+    pub(crate) fn grant(&self, session: SessionId) -> Option<Grant> {
+        let (number, digest) = self.chains.get(&session)?.last()?;
+        Some(Grant {
+            session,
+            number,
+            digest,
+        })
     }
 
     /// Returns who shares it.
@@ -111,6 +137,11 @@ impl Codec for Sharing {
             put_varint(out, marks.len() as u64);
             marks.iter().for_each(|mark| mark.write(out));
         }
+        // Without any nothing stands here: so it was before there were any.
+        for (session, chain) in &self.chains {
+            put_varint(out, session.0);
+            chain.write(out);
+        }
     }
 
     fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -126,7 +157,22 @@ impl Codec for Sharing {
             }
             sessions.insert(session, marks.into());
         }
-        Ok(Self { sessions, last })
+        let mut chains = BTreeMap::new();
+        while !input.is_empty() {
+            let (session, chain) = (SessionId(input.varint()?), Recent::read(input)?);
+            let is_behind = chains
+                .last_key_value()
+                .is_none_or(|(before, _)| *before < session);
+            if !is_behind || !sessions.contains_key(&session) || chain.last().is_none() {
+                return Err(malformed("batches of sessions that share a branch"));
+            }
+            chains.insert(session, chain);
+        }
+        Ok(Self {
+            sessions,
+            chains,
+            last,
+        })
     }
 }
 
@@ -169,21 +215,33 @@ impl State {
         open.version = version;
     }
 
-    /// Lets a session share a branch.
-    pub(super) fn join(&mut self, branch: BranchId, session: SessionId) {
+    /// Lets a session share a branch; its batches begin behind `start`.
+    pub(super) fn join(&mut self, branch: BranchId, session: SessionId, start: Digest) {
         let sharing = self.shared.entry(branch).or_default();
         sharing.sessions.insert(session, VecDeque::new());
+        sharing.chains.insert(session, Recent::begun(start));
     }
 
-    /// Lets a session share a branch no longer.
-    pub(super) fn leave(&mut self, branch: BranchId, session: SessionId) {
-        let Some(sharing) = self.shared.get_mut(&branch) else {
-            return;
-        };
+    /// Remembers a batch of a session that shares a branch; tells whether it does.
+    pub(super) fn remember_shipped(&mut self, batch: &Batch, digest: Digest) -> bool {
+        let sharing = self.shared.get_mut(&batch.branch);
+        let chain = sharing.and_then(|sharing| sharing.chains.get_mut(&batch.session));
+        let shares = chain.is_some();
+        if let Some(chain) = chain {
+            chain.add(batch.number, digest);
+        }
+        shares
+    }
+
+    /// Lets a session share a branch no longer; returns its latest batches.
+    pub(super) fn leave(&mut self, branch: BranchId, session: SessionId) -> Option<Recent> {
+        let sharing = self.shared.get_mut(&branch)?;
         sharing.sessions.remove(&session);
+        let chain = sharing.chains.remove(&session);
         if sharing.sessions.is_empty() {
             self.shared.remove(&branch);
         }
+        chain
     }
 
     /// Remembers an act that was put in order.

@@ -14,6 +14,8 @@ mod fork;
 mod gathering;
 mod history;
 mod killed;
+mod lent;
+mod lent_random;
 mod owners;
 mod repeats;
 mod room;

@@ -267,10 +267,10 @@ impl Owner<Branch> for Post {
         ordered
     }
 
-    fn look(&self, who: Sharer, look: &Look) -> Result<Seen, Error> {
+    fn look(&self, who: Sharer, look: &Look, asked: u64) -> Result<Seen, Error> {
         let question = format!("{look:?}");
         let seen = self.call(|owner, _| {
-            let seen = owner.look(who, look)?;
+            let seen = owner.look(who, look, asked)?;
             let mut state = self.state.lock();
             match state.looked.get(&question).cloned() {
                 Some(before) if state.random.one_in(2) => Ok(before),
@@ -288,7 +288,7 @@ impl Owner<Branch> for Post {
             if !self.has(Flaw::HoldsNothing) {
                 return owner.hold(who, ino);
             }
-            match owner.look(who, &Look::Attr(ino))? {
+            match owner.look(who, &Look::Attr(ino), 0)? {
                 Seen::Inode(_, attr) => Ok(attr),
                 Seen::Entries(_) | Seen::Bytes(_) | Seen::Offset(_) | Seen::Totals { .. } => {
                     Err(Refusal::NotFound.into())
@@ -304,7 +304,7 @@ impl Owner<Branch> for Post {
     fn sync(&self, who: Sharer) -> Result<(), Error> {
         self.call(|owner, _| {
             if self.has(Flaw::SyncsNothing) {
-                owner.look(who, &Look::Totals).map(drop)
+                owner.look(who, &Look::Totals, 0).map(drop)
             } else {
                 owner.sync(who)
             }

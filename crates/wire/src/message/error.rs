@@ -1,7 +1,7 @@
 //! The bytes of refusals and failures. Their numbers stand for ever; a new one gets the next number.
 
 use crate::owner::Error;
-use tenure_model::codec::{Codec, Malformed, Reader, malformed, put_bytes};
+use tenure_model::codec::{Codec, Malformed, Reader, malformed, put_bytes, put_varint};
 use tenure_model::{Address, Failure, Refusal};
 
 /// Failures have numbers from here on, refusals those below.
@@ -51,6 +51,10 @@ fn put_refusal(out: &mut Vec<u8>, refusal: &Refusal) {
             return at.write(out);
         }
         Refusal::Unjoined => (23, None),
+        Refusal::Elsewhere { asked } => {
+            out.push(24);
+            return put_varint(out, *asked);
+        }
     };
     out.push(number);
     if let Some(text) = text {
@@ -87,6 +91,9 @@ fn refusal(number: u8, input: &mut Reader<'_>) -> Result<Refusal, Malformed> {
             at: Address::read(input)?,
         },
         23 => Refusal::Unjoined,
+        24 => Refusal::Elsewhere {
+            asked: input.varint()?,
+        },
         _ => return Err(malformed("refusal")),
     })
 }

@@ -211,6 +211,16 @@ kinds! {
     Part = 32,
     /// `Owner::secure`.
     Secure = 33,
+    /// `Owner::borrow`.
+    Borrow = 34,
+    /// `Owner::take_back`.
+    TakeBack = 35,
+    /// `Owner::prolong`.
+    Prolong = 36,
+    /// `Owner::look`, when another was asked to ship for it.
+    LookAgain = 37,
+    /// `Owner::rejoin`, of a session to which something is lent.
+    Reclaim = 38,
 }
 
 impl Kind {
@@ -406,7 +416,12 @@ impl<'a> Request<'a> {
             | Kind::Sync
             | Kind::Lock
             | Kind::Hear
-            | Kind::Rejoin) => Request::Shared(Sharer::read(input)?, Ask::read(kind, input)?),
+            | Kind::Rejoin
+            | Kind::Borrow
+            | Kind::TakeBack
+            | Kind::Prolong
+            | Kind::LookAgain
+            | Kind::Reclaim) => Request::Shared(Sharer::read(input)?, Ask::read(kind, input)?),
             Kind::Salvage => Request::Salvage(Batch::read(input)?),
             Kind::Take => Request::Take {
                 session: session(input)?,

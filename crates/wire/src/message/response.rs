@@ -4,17 +4,18 @@ use super::fields::{
     branch, branch_option, inos, many, optional_text, put_branch_option, put_inos, put_optional_text,
     put_text, put_texts, session, tag, texts,
 };
-use super::shared::{locked, put_locked, put_tickets, tickets};
+use super::lent::{borrowed, put_borrowed};
+use super::shared::{locked, put_locked};
 use crate::owner::{
     BranchInfo, Created, Delegation, Lease, Lent, Opened, Placed, Room, SESSION_TTL, Salvaged, SealedPack,
     Shared, Shipped, Status, Verified,
 };
-use crate::shared::{Ordered, Seen};
+use crate::shared::{Borrowed, Heard, Ordered, Seen};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::time::Duration;
-use tenure_model::codec::{Codec, Malformed, Reader, malformed, put_list, put_option, put_varint};
+use tenure_model::codec::{Codec, Malformed, Reader, malformed, put_list, put_varint};
 use tenure_model::{Address, BranchId, Epoch, Locked, Timestamp};
 
 /// What a call returns.
@@ -50,14 +51,18 @@ pub enum Response<'a> {
     Seen(Seen),
     /// What came of a question about locks.
     Locked(Locked),
-    /// Tickets that have become locks.
-    Tickets(Vec<u64>),
+    /// Tickets that have become locks, and what others need.
+    Heard(Heard),
     /// Objects of a pack.
     Sealed(Vec<SealedPack>),
     /// A batch that is durable in a stray.
     Salvaged(Salvaged),
     /// What is lent.
     Delegations(Vec<Delegation>),
+    /// What of a shared branch is lent; a branch is never shared across processes.
+    Borrowed(Borrowed<Infallible>),
+    /// How old the owner's proof is.
+    Proven(Duration),
 }
 
 impl<'a> Response<'a> {
@@ -124,9 +129,9 @@ impl<'a> Response<'a> {
                 out.push(15);
                 put_locked(out, locked);
             }
-            Response::Tickets(tickets) => {
+            Response::Heard(heard) => {
                 out.push(16);
-                put_tickets(out, tickets);
+                heard.write(out);
             }
             Response::Sealed(packs) => {
                 out.push(19);
@@ -140,6 +145,14 @@ impl<'a> Response<'a> {
             Response::Delegations(delegations) => {
                 out.push(18);
                 put_list(out, delegations);
+            }
+            Response::Borrowed(borrowed) => {
+                out.push(21);
+                put_borrowed(out, borrowed);
+            }
+            Response::Proven(age) => {
+                out.push(22);
+                put_varint(out, millis(*age));
             }
         }
     }
@@ -168,7 +181,7 @@ impl<'a> Response<'a> {
             13 => Response::Ordered(Ordered::read(input)?),
             14 => Response::Seen(Seen::read(input)?),
             15 => Response::Locked(locked(input)?),
-            16 => Response::Tickets(tickets(input)?),
+            16 => Response::Heard(Heard::read(input)?),
             17 => Response::Lent(lent(input, |_| Ok(Shared::Kept))?),
             19 => Response::Sealed(input.list()?),
             20 => Response::Salvaged(Salvaged {
@@ -176,6 +189,8 @@ impl<'a> Response<'a> {
                 stray: input.text()?.to_owned(),
             }),
             18 => Response::Delegations(input.list()?),
+            21 => Response::Borrowed(borrowed(input)?),
+            22 => Response::Proven(Duration::from_millis(input.varint()?)),
             _ => return Err(malformed("response")),
         })
     }
@@ -227,7 +242,12 @@ fn put_lent(out: &mut Vec<u8>, lent: &Lent<Infallible>) {
     put_branch_option(out, lent.branch);
     out.extend_from_slice(&lent.hash_key);
     put_inos(out, lent.inos);
-    if let Shared::Stored { root, inodes, bytes } = &lent.state {
+    put_stored(out, &lent.state);
+}
+
+/// Writes where a branch is stored, if it is.
+pub(super) fn put_stored(out: &mut Vec<u8>, state: &Shared<Infallible>) {
+    if let Shared::Stored { root, inodes, bytes } = state {
         root.write(out);
         put_varint(out, *inodes);
         put_varint(out, *bytes);
@@ -246,7 +266,7 @@ fn lent(
     })
 }
 
-fn stored(input: &mut Reader<'_>) -> Result<Shared<Infallible>, Malformed> {
+pub(super) fn stored(input: &mut Reader<'_>) -> Result<Shared<Infallible>, Malformed> {
     Ok(Shared::Stored {
         root: Address::read(input)?,
         inodes: input.varint()?,
@@ -327,20 +347,52 @@ impl Codec for Delegation {
         put_varint(out, self.session.0);
         put_text(out, &self.who);
         self.since.write(out);
-        put_option(out, self.lease.as_ref());
+        let flags = [
+            (self.lease.is_some(), HAS_LEASE),
+            (self.directories > 0, HAS_DIRECTORIES),
+        ];
+        out.push(flags.iter().filter(|(is, _)| *is).map(|(_, flag)| flag).sum());
+        if let Some(lease) = &self.lease {
+            lease.write(out);
+        }
+        if self.directories > 0 {
+            put_varint(out, self.directories);
+        }
     }
 
     fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let (branch, name) = (branch(input)?, input.text()?.to_owned());
+        let (session, who) = (session(input)?, input.text()?.to_owned());
+        let (since, flags) = (Timestamp::read(input)?, input.byte()?);
+        if flags & !(HAS_LEASE | HAS_DIRECTORIES) != 0 {
+            return Err(malformed("flags of what is lent"));
+        }
+        let lease = match flags & HAS_LEASE {
+            0 => None,
+            _ => Some(Lease::read(input)?),
+        };
+        let directories = match flags & HAS_DIRECTORIES {
+            0 => 0,
+            _ => input.varint()?,
+        };
+        if (directories == 0) != (flags & HAS_DIRECTORIES == 0) {
+            return Err(malformed("number of directories that are lent"));
+        }
         Ok(Self {
-            branch: branch(input)?,
-            name: input.text()?.to_owned(),
-            session: session(input)?,
-            who: input.text()?.to_owned(),
-            since: Timestamp::read(input)?,
-            lease: input.option()?,
+            branch,
+            name,
+            session,
+            who,
+            since,
+            lease,
+            directories,
         })
     }
 }
+
+/// Flags of what is lent.
+const HAS_LEASE: u8 = 1;
+const HAS_DIRECTORIES: u8 = 2;
 
 impl Codec for Lease {
     fn write(&self, out: &mut Vec<u8>) {

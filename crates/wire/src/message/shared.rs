@@ -1,9 +1,11 @@
 //! The bytes of what sessions that share a branch ask and are told.
 
-use super::fields::{many, put_flag, session};
-use super::request;
+use super::fields::{put_flag, session};
+use super::{lent, request};
 use crate::owner::Hold;
-use crate::shared::{Brought, Deed, Entry, Kept, LockAsk, Look, Ordered, Place, Seen, Sharer, WriteAt};
+use crate::shared::{
+    Borrow, Brought, Deed, Entry, Kept, LockAsk, Look, Ordered, Place, Seen, Sharer, WriteAt, Yield,
+};
 use std::borrow::Cow;
 use tenure_model::codec::{Codec, Malformed, Reader, malformed, put_bytes, put_list, put_option, put_varint};
 use tenure_model::limits::CHUNK_LEN_MAX;
@@ -23,8 +25,8 @@ pub enum Ask<'a> {
         /// Whether the session has the inode open then.
         hold: Hold,
     },
-    /// `Owner::look`.
-    Look(Cow<'a, Look>),
+    /// `Owner::look`, with the number by which others were asked before, or 0.
+    Look(Cow<'a, Look>, u64),
     /// `Owner::hold`.
     Hold(Ino),
     /// `Owner::let_go`.
@@ -37,6 +39,12 @@ pub enum Ask<'a> {
     Hear,
     /// `Owner::rejoin`.
     Rejoin(Cow<'a, Brought>),
+    /// `Owner::borrow`.
+    Borrow(Borrow),
+    /// `Owner::take_back`.
+    TakeBack(Cow<'a, Yield>),
+    /// `Owner::prolong`.
+    Prolong,
 }
 
 impl Ask<'_> {
@@ -44,13 +52,18 @@ impl Ask<'_> {
         use request::Kind;
         match self {
             Ask::Act { .. } => Kind::Act,
-            Ask::Look(_) => Kind::Look,
+            Ask::Look(_, 0) => Kind::Look,
+            Ask::Look(..) => Kind::LookAgain,
             Ask::Hold(_) => Kind::Hold,
             Ask::LetGo(_) => Kind::LetGo,
             Ask::Sync => Kind::Sync,
             Ask::Lock(_) => Kind::Lock,
             Ask::Hear => Kind::Hear,
-            Ask::Rejoin(_) => Kind::Rejoin,
+            Ask::Rejoin(brought) if brought.claims.is_empty() => Kind::Rejoin,
+            Ask::Rejoin(_) => Kind::Reclaim,
+            Ask::Borrow(_) => Kind::Borrow,
+            Ask::TakeBack(_) => Kind::TakeBack,
+            Ask::Prolong => Kind::Prolong,
         }
     }
 
@@ -61,12 +74,23 @@ impl Ask<'_> {
                 put_flag(out, *hold == Hold::Open);
                 deed.write(out);
             }
-            Ask::Look(look) => look.write(out),
+            Ask::Look(look, 0) => look.write(out),
+            Ask::Look(look, asked) => {
+                put_varint(out, *asked);
+                look.write(out);
+            }
             Ask::Hold(ino) => ino.write(out),
             Ask::LetGo(inos) => put_list(out, inos),
-            Ask::Sync | Ask::Hear => {}
+            Ask::Sync | Ask::Hear | Ask::Prolong => {}
             Ask::Lock(ask) => ask.write(out),
-            Ask::Rejoin(brought) => brought.write(out),
+            Ask::Rejoin(brought) => {
+                if !brought.claims.is_empty() {
+                    put_list(out, &brought.claims);
+                }
+                brought.write(out);
+            }
+            Ask::Borrow(ask) => ask.write(out),
+            Ask::TakeBack(given) => given.write(out),
         }
     }
 
@@ -84,13 +108,24 @@ impl Ask<'_> {
                 let deed = Cow::Owned(Deed::read(input)?);
                 Ask::Act { number, deed, hold }
             }
-            Kind::Look => Ask::Look(Cow::Owned(Look::read(input)?)),
+            Kind::Look => Ask::Look(Cow::Owned(Look::read(input)?), 0),
+            Kind::LookAgain => {
+                let asked = lent::asked(input)?;
+                Ask::Look(Cow::Owned(Look::read(input)?), asked)
+            }
             Kind::Hold => Ask::Hold(Ino::read(input)?),
             Kind::LetGo => Ask::LetGo(input.list()?.into()),
             Kind::Sync => Ask::Sync,
             Kind::Lock => Ask::Lock(LockAsk::read(input)?),
             Kind::Hear => Ask::Hear,
             Kind::Rejoin => Ask::Rejoin(Cow::Owned(Brought::read(input)?)),
+            Kind::Reclaim => Ask::Rejoin(Cow::Owned(Brought {
+                claims: lent::claims(input)?,
+                ..Brought::read(input)?
+            })),
+            Kind::Borrow => Ask::Borrow(Borrow::read(input)?),
+            Kind::TakeBack => Ask::TakeBack(Cow::Owned(Yield::read(input)?)),
+            Kind::Prolong => Ask::Prolong,
             _ => return Err(malformed("question of who shares a branch")),
         })
     }
@@ -414,6 +449,7 @@ impl Codec for Kept {
     }
 }
 
+/// Without what is lent, which stands before it where there is any.
 impl Codec for Brought {
     fn write(&self, out: &mut Vec<u8>) {
         put_list(out, &self.open);
@@ -426,17 +462,9 @@ impl Codec for Brought {
             open: input.list()?,
             locks: input.list()?,
             acts: input.list()?,
+            claims: Vec::new(),
         })
     }
-}
-
-pub(super) fn put_tickets(out: &mut Vec<u8>, tickets: &[u64]) {
-    put_varint(out, tickets.len() as u64);
-    tickets.iter().for_each(|ticket| put_varint(out, *ticket));
-}
-
-pub(super) fn tickets(input: &mut Reader<'_>) -> Result<Vec<u64>, Malformed> {
-    many(input, |input| input.varint())
 }
 
 fn numbers<const N: usize>(out: &mut Vec<u8>, kind: u8, numbers: [u64; N]) {

@@ -9,7 +9,7 @@ use super::visit::Visit;
 use super::window::Slot;
 use crate::message::{Answer, Ask, Call, Kind, Request, Response};
 use crate::owner::{Error, Lent, Owner, Shared, Who};
-use crate::shared::{Seen, Sharer};
+use crate::shared::{Borrowed, Loan, Seen, Sharer};
 use crate::transport::outbox::Outgoing;
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -109,6 +109,11 @@ impl Unanswered {
             | Kind::Lock
             | Kind::Hear
             | Kind::Rejoin
+            | Kind::Borrow
+            | Kind::TakeBack
+            | Kind::Prolong
+            | Kind::LookAgain
+            | Kind::Reclaim
             | Kind::Salvage
             | Kind::Take
             | Kind::Delegations => Duration::ZERO,
@@ -243,11 +248,11 @@ fn answer_about<B>(
 fn answer_sharer<B>(owner: &dyn Owner<B>, who: Sharer, ask: Ask<'_>, unanswered: Unanswered) {
     let outcome = match ask {
         Ask::Hear => {
-            let told = move |told: Result<_, Error>| unanswered.tell(told.map(Response::Tickets));
+            let told = move |told: Result<_, Error>| unanswered.tell(told.map(Response::Heard));
             return owner.hear(who, Box::new(told));
         }
         Ask::Act { number, deed, hold } => owner.act(who, number, &deed, hold).map(Response::Ordered),
-        Ask::Look(look) => owner.look(who, &look).map(|seen| match seen {
+        Ask::Look(look, asked) => owner.look(who, &look, asked).map(|seen| match seen {
             Seen::Bytes(bytes) => Response::Bytes(bytes.into()),
             seen @ (Seen::Inode(..) | Seen::Entries(_) | Seen::Offset(_) | Seen::Totals { .. }) => {
                 Response::Seen(seen)
@@ -261,6 +266,12 @@ fn answer_sharer<B>(owner: &dyn Owner<B>, who: Sharer, ask: Ask<'_>, unanswered:
         Ask::Sync => owner.sync(who).map(|()| Response::Done),
         Ask::Lock(ask) => owner.lock(who, &ask).map(Response::Locked),
         Ask::Rejoin(brought) => owner.rejoin(who, &brought).map(|()| Response::Done),
+        Ask::Borrow(ask) => owner
+            .borrow(who, &ask)
+            .and_then(borrowed_crossing)
+            .map(Response::Borrowed),
+        Ask::TakeBack(given) => owner.take_back(who, &given).map(|()| Response::Done),
+        Ask::Prolong => owner.prolong(who).map(Response::Proven),
     };
     unanswered.tell(outcome);
 }
@@ -317,18 +328,38 @@ fn crossing<B>(lent: Lent<B>) -> Result<Lent<Infallible>, Error> {
         inos,
         state,
     } = lent;
-    let state = match state {
-        Shared::Stored { root, inodes, bytes } => Shared::Stored { root, inodes, bytes },
-        Shared::Kept => Shared::Kept,
-        Shared::Here(_) => {
-            let why = "the owner lent a branch in its memory to another process";
-            return Err(Failure::Unknown(why.into()).into());
-        }
-    };
     Ok(Lent {
         branch,
         hash_key,
         inos,
-        state,
+        state: state_crossing(state)?,
     })
+}
+
+/// As [`crossing`], of what is lent of a shared branch.
+fn borrowed_crossing<B>(borrowed: Borrowed<B>) -> Result<Borrowed<Infallible>, Error> {
+    Ok(match borrowed {
+        Borrowed::No => Borrowed::No,
+        Borrowed::Behind => Borrowed::Behind,
+        Borrowed::Lent(loan) => {
+            let crossing = |(version, state)| Ok::<_, Error>((version, state_crossing(state)?));
+            Borrowed::Lent(Loan {
+                number: loan.number,
+                parts: loan.parts,
+                copy: loan.copy.map(crossing).transpose()?,
+                behind: loan.behind,
+            })
+        }
+    })
+}
+
+fn state_crossing<B>(state: Shared<B>) -> Result<Shared<Infallible>, Error> {
+    match state {
+        Shared::Stored { root, inodes, bytes } => Ok(Shared::Stored { root, inodes, bytes }),
+        Shared::Kept => Ok(Shared::Kept),
+        Shared::Here(_) => {
+            let why = "the owner lent a branch in its memory to another process";
+            Err(Failure::Unknown(why.into()).into())
+        }
+    }
 }

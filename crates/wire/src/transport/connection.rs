@@ -11,10 +11,13 @@ use crate::owner::{
     Access, BranchInfo, Chunk, Created, Delegation, Done, Error, Hold, Lent, Opened, Owner, Placed, Room,
     Salvaged, SealedPack, Shared, Shipped, Status, Who, identity,
 };
-use crate::shared::{Brought, Deed, LockAsk, Look, Ordered, Seen, Sharer};
+use crate::shared::{
+    Borrow, Borrowed, Brought, Deed, Heard, Loan, LockAsk, Look, Ordered, Seen, Sharer, Yield,
+};
 use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::collections::{BTreeSet, VecDeque};
+use std::convert::Infallible;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -266,7 +269,8 @@ take! {
     ordered: Response::Ordered(ordered) => ordered, Ordered;
     held: Response::Seen(Seen::Inode(_, attr)) => attr, Attr;
     locked: Response::Locked(locked) => locked, Locked;
-    tickets: Response::Tickets(tickets) => tickets, Vec<u64>;
+    heard: Response::Heard(heard) => heard, Heard;
+    proven: Response::Proven(age) => age, Duration;
 }
 
 fn seen(response: Response<'_>) -> Option<Seen> {
@@ -286,17 +290,37 @@ fn lent<B>(response: Response<'_>) -> Option<Lent<B>> {
     else {
         return None;
     };
-    let state = match state {
-        Shared::Stored { root, inodes, bytes } => Shared::Stored { root, inodes, bytes },
-        Shared::Kept => Shared::Kept,
-        Shared::Here(never) => match never {},
-    };
     Some(Lent {
         branch,
         hash_key,
         inos,
-        state,
+        state: come(state),
     })
+}
+
+fn borrowed<B>(response: Response<'_>) -> Option<Borrowed<B>> {
+    let Response::Borrowed(borrowed) = response else {
+        return None;
+    };
+    Some(match borrowed {
+        Borrowed::No => Borrowed::No,
+        Borrowed::Behind => Borrowed::Behind,
+        Borrowed::Lent(loan) => Borrowed::Lent(Loan {
+            number: loan.number,
+            parts: loan.parts,
+            copy: loan.copy.map(|(version, state)| (version, come(state))),
+            behind: loan.behind,
+        }),
+    })
+}
+
+/// Returns a branch that has come from another process.
+fn come<B>(state: Shared<Infallible>) -> Shared<B> {
+    match state {
+        Shared::Stored { root, inodes, bytes } => Shared::Stored { root, inodes, bytes },
+        Shared::Kept => Shared::Kept,
+        Shared::Here(never) => match never {},
+    }
 }
 
 impl<B> Owner<B> for Connection {
@@ -386,7 +410,7 @@ impl<B> Owner<B> for Connection {
         )
     }
 
-    fn look(&self, who: Sharer, look: &Look) -> Result<Seen, Error> {
+    fn look(&self, who: Sharer, look: &Look, asked: u64) -> Result<Seen, Error> {
         let lane = match look {
             Look::Read { .. } => &self.load,
             Look::Attr(_)
@@ -399,7 +423,21 @@ impl<B> Owner<B> for Connection {
             | Look::NextHole(..)
             | Look::Totals => &self.order,
         };
-        self.call(lane, Request::Shared(who, Ask::Look(Cow::Borrowed(look))), seen)
+        let ask = Ask::Look(Cow::Borrowed(look), asked);
+        self.call(lane, Request::Shared(who, ask), seen)
+    }
+
+    fn borrow(&self, who: Sharer, ask: &Borrow) -> Result<Borrowed<B>, Error> {
+        self.call(&self.order, Request::Shared(who, Ask::Borrow(*ask)), borrowed)
+    }
+
+    fn take_back(&self, who: Sharer, given: &Yield) -> Result<(), Error> {
+        let ask = Ask::TakeBack(Cow::Borrowed(given));
+        self.call(&self.order, Request::Shared(who, ask), done)
+    }
+
+    fn prolong(&self, who: Sharer) -> Result<Duration, Error> {
+        self.call(&self.order, Request::Shared(who, Ask::Prolong), proven)
     }
 
     fn hold(&self, who: Sharer, ino: Ino) -> Result<Attr, Error> {
@@ -418,12 +456,12 @@ impl<B> Owner<B> for Connection {
         self.call(&self.order, Request::Shared(who, Ask::Lock(*ask)), locked)
     }
 
-    fn hear(&self, who: Sharer, told: Done<Vec<u64>>) {
+    fn hear(&self, who: Sharer, told: Done<Heard>) {
         let then = Box::new(move |outcome: Result<Reply, Lost>| {
             told(
                 outcome
                     .map_err(Error::from)
-                    .and_then(|reply| taken(&reply, tickets)),
+                    .and_then(|reply| taken(&reply, heard)),
             );
         });
         self.order.ask(

@@ -41,6 +41,8 @@ const LITTLE_MAX: usize = 4;
 const ACTORS_MAX: usize = 32;
 /// Threads that answer what such sessions ask: out of memory most of the time.
 const LOOKERS_MAX: usize = 16;
+/// Threads that hear what is given back, and who is there to whom something is lent: others wait for that, so it waits for nobody.
+const LENDERS_MAX: usize = 8;
 /// Threads for what is rare and short.
 const RARE_MAX: usize = 8;
 /// Threads that hear who is still there: no other work keeps them from it, or somebody would be taken for silent who is not.
@@ -187,6 +189,7 @@ pub(super) struct Pools {
     pub(super) secure: Arc<Pool>,
     pub(super) act: Arc<Pool>,
     pub(super) look: Arc<Pool>,
+    pub(super) lend: Arc<Pool>,
     pub(super) rare: Arc<Pool>,
     pub(super) hear: Arc<Pool>,
     pub(super) control: Arc<Pool>,
@@ -203,6 +206,7 @@ impl Pools {
             secure: Pool::new("tenure-secure", SECURERS_MAX),
             act: Pool::new("tenure-act", ACTORS_MAX),
             look: Pool::new("tenure-look", LOOKERS_MAX),
+            lend: Pool::new("tenure-lend", LENDERS_MAX),
             rare: Pool::new("tenure-rare", RARE_MAX),
             hear: Pool::new("tenure-hear", HEARERS_MAX),
             control: Pool::new("tenure-control", CONTROLLERS_MAX),
@@ -219,13 +223,14 @@ impl Pools {
             secure,
             act,
             look,
+            lend,
             rare,
             hear,
             control,
             long,
         } = self;
         [
-            ship, load, place, little, secure, act, look, rare, hear, control, long,
+            ship, load, place, little, secure, act, look, lend, rare, hear, control, long,
         ]
         .into_iter()
         .for_each(|pool| pool.stop());

@@ -280,8 +280,9 @@ impl Visit {
             Kind::Place if len <= LITTLE_CALL_LEN_MAX => pools.little.take(job),
             Kind::Place => pools.place.take(job),
             Kind::Secure => pools.secure.take(job),
-            Kind::Act | Kind::Sync | Kind::Rejoin => pools.act.take(job),
-            Kind::Look | Kind::Hold | Kind::LetGo | Kind::Lock | Kind::Hear => pools.look.take(job),
+            Kind::Act | Kind::Sync | Kind::Rejoin | Kind::Reclaim | Kind::Borrow => pools.act.take(job),
+            Kind::Look | Kind::LookAgain | Kind::Hold | Kind::LetGo | Kind::Lock => pools.look.take(job),
+            Kind::Hear | Kind::TakeBack | Kind::Prolong => pools.lend.take(job),
             Kind::Open
             | Kind::Close
             | Kind::Lend

@@ -1,9 +1,9 @@
-//! Messages about sessions, about who holds a branch, and about what who held it brings.
+//! Messages about who comes, about sessions, about who holds a branch, and about what who held it brings.
 
 use crate::samples::{batch, branch_info};
 use std::time::Duration;
 use tenure_model::{BranchId, Digest, Epoch, SessionId, Timestamp};
-use tenure_wire::message::{Request, Response};
+use tenure_wire::message::{Request, Response, Welcome};
 use tenure_wire::owner::SESSION_TTL;
 use tenure_wire::{BranchInfo, Delegation, Lease, Opened, Salvaged};
 
@@ -63,6 +63,7 @@ pub(crate) fn delegations() -> Vec<Delegation> {
             silence: Duration::from_millis(700),
             length: Duration::from_millis(5250),
         }),
+        directories: 0,
     };
     let of_the_owner = Delegation {
         branch: BranchId(2),
@@ -81,4 +82,13 @@ pub(crate) fn opened() -> Opened {
         notices: vec!["one batch came back".into()],
         session_ttl: SESSION_TTL,
     }
+}
+
+pub(crate) fn welcomes() -> Vec<(&'static str, Welcome)> {
+    vec![
+        ("in", Welcome::In),
+        ("refused", Welcome::Refused("no such drive".into())),
+        ("later", Welcome::Later("too many".into())),
+        ("elsewhere", Welcome::Elsewhere("https://b.example:7430".into())),
+    ]
 }

@@ -12,6 +12,7 @@ mod hostile;
 mod killed;
 mod lanes;
 mod leases;
+mod lent;
 mod mend;
 mod peer;
 mod samples;

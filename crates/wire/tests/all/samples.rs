@@ -11,8 +11,10 @@ use tenure_model::{
     Failure, Ino, InoRange, Kind, Lock, LockFamily, LockKind, LockOwner, LockRange, Locked, Name, Op,
     PackNumber, Refusal, SessionId, Timestamp, limits,
 };
-use tenure_wire::message::{Ask, Hello, Request, Response, Welcome};
-use tenure_wire::shared::{Brought, Deed, Entry, Kept, LockAsk, Look, Ordered, Place, Seen, Sharer, WriteAt};
+use tenure_wire::message::{Ask, Hello, Request, Response};
+use tenure_wire::shared::{
+    Brought, Deed, Entry, Heard, Kept, LockAsk, Look, Ordered, Place, Seen, Sharer, WriteAt,
+};
 use tenure_wire::{
     Access, BranchInfo, Chunk, Created, Error, Hold, Lent, Room, SealedPack, Shared, Shipped, Status,
     Verified, Who,
@@ -84,7 +86,7 @@ pub(crate) fn hello() -> Hello {
     }
 }
 
-fn sharer() -> Sharer {
+pub(crate) fn sharer() -> Sharer {
     Sharer {
         session: SessionId(300),
         branch: BranchId(7),
@@ -231,11 +233,12 @@ fn asks() -> Vec<(&'static str, Ask<'static>)> {
                     kept(301, Some(Place { behind: None })),
                     kept(302, None),
                 ],
+                ..Brought::default()
             })),
         ),
     ];
     let looks = looks().into_iter();
-    asks.extend(looks.map(|(name, look)| (name, Ask::Look(Cow::Owned(look)))));
+    asks.extend(looks.map(|(name, look)| (name, Ask::Look(Cow::Owned(look), 0))));
     asks
 }
 
@@ -255,6 +258,10 @@ fn shared_responses() -> Vec<(&'static str, Response<'static>)> {
         mtime: NOON,
         ctime: NOON,
         btime: NOON,
+    };
+    let heard = Heard {
+        tickets: vec![5, 300],
+        demands: Vec::new(),
     };
     let entry = Entry {
         cookie: 1 << 50,
@@ -292,7 +299,7 @@ fn shared_responses() -> Vec<(&'static str, Response<'static>)> {
         ("locked: in the way", Response::Locked(Locked::Blocked(lock()))),
         ("locked: queued", Response::Locked(Locked::Queued)),
         ("locked: deadlock", Response::Locked(Locked::Deadlock)),
-        ("tickets", Response::Tickets(vec![5, 300])),
+        ("tickets", Response::Heard(heard)),
         (
             "lent, to be shared",
             Response::Lent(Lent {
@@ -315,6 +322,7 @@ pub(crate) fn requests() -> Vec<(&'static str, Request<'static>)> {
     let asks = asks().into_iter();
     requests.extend(asks.map(|(name, ask)| (name, Request::Shared(sharer(), ask))));
     requests.extend(crate::leases::requests());
+    requests.extend(crate::lent::requests());
     requests
 }
 
@@ -493,6 +501,7 @@ pub(crate) fn responses() -> Vec<(&'static str, Response<'static>)> {
     ];
     responses.extend(shared_responses());
     responses.extend(crate::leases::responses());
+    responses.extend(crate::lent::responses());
     responses
 }
 
@@ -566,15 +575,7 @@ pub(crate) fn errors() -> Vec<(&'static str, Error)> {
         ("newer", Failure::Newer(text()).into()),
         ("no chunk", Refusal::NoChunk { at: address(9) }.into()),
         ("unjoined", Refusal::Unjoined.into()),
-    ]
-}
-
-pub(crate) fn welcomes() -> Vec<(&'static str, Welcome)> {
-    vec![
-        ("in", Welcome::In),
-        ("refused", Welcome::Refused("no such drive".into())),
-        ("later", Welcome::Later("too many".into())),
-        ("elsewhere", Welcome::Elsewhere("https://b.example:7430".into())),
+        ("elsewhere", Refusal::Elsewhere { asked: 300 }.into()),
     ]
 }
 

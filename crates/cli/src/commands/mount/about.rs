@@ -125,7 +125,7 @@ impl About {
                 (true, _) => "nothing: it is only read",
                 (false, Some(_)) => "nothing any more",
                 (false, None) if self.shared => {
-                    "nothing: the branch is shared, and its owner asked for everything"
+                    "of the shared branch, directories in which nobody else works"
                 }
                 (false, None) => "the branch whole",
             }

@@ -291,6 +291,9 @@ fn taken(
 /// Lets a branch be read through the cache, and begins to bring what is wanted to it.
 fn begin_to_warm(args: &Args, kept: Option<&Kept>, branch: &Had, notices: &mut Vec<String>) -> Warming {
     notices.extend(kept.and_then(|kept| kept.notice.clone()));
+    if let (Had::Shared(branch), Some(kept)) = (branch, kept) {
+        branch.read_through(Arc::clone(&kept.cache));
+    }
     match (branch, kept) {
         (Had::Whole(branch), Some(kept)) => {
             branch.read_through(Arc::clone(&kept.cache));

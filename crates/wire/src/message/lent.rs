@@ -1,0 +1,167 @@
+//! The bytes of what is said about parts of a shared branch that are lent.
+
+use super::fields::{many, put_flag};
+use super::response::{put_stored, stored};
+use crate::owner::Shared;
+use crate::shared::{Borrow, Borrowed, Claim, Demand, Heard, Loan, Need, Part, Yield};
+use std::convert::Infallible;
+use tenure_model::Ino;
+use tenure_model::codec::{Codec, Malformed, Reader, malformed, put_list, put_option, put_varint};
+
+/// Reads the number by which others were asked before.
+pub(super) fn asked(input: &mut Reader<'_>) -> Result<u64, Malformed> {
+    match input.varint()? {
+        0 => Err(malformed("number of what others were asked")),
+        asked => Ok(asked),
+    }
+}
+
+/// Reads what was lent by an owner before: something was.
+pub(super) fn claims(input: &mut Reader<'_>) -> Result<Vec<Claim>, Malformed> {
+    let claims: Vec<Claim> = input.list()?;
+    if claims.is_empty() {
+        return Err(malformed("what is lent"));
+    }
+    Ok(claims)
+}
+
+impl Codec for Borrow {
+    fn write(&self, out: &mut Vec<u8>) {
+        self.directory.write(out);
+        put_option(out, self.copy.as_ref());
+        put_flag(out, self.is_shipped);
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            directory: Ino::read(input)?,
+            copy: input.option()?,
+            is_shipped: input.flag()?,
+        })
+    }
+}
+
+impl Codec for Part {
+    fn write(&self, out: &mut Vec<u8>) {
+        self.directory.write(out);
+        put_list(out, &self.inodes);
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            directory: Ino::read(input)?,
+            inodes: input.list()?,
+        })
+    }
+}
+
+impl Codec for Claim {
+    fn write(&self, out: &mut Vec<u8>) {
+        self.directory.write(out);
+        put_list(out, &self.orphans);
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            directory: Ino::read(input)?,
+            orphans: input.list()?,
+        })
+    }
+}
+
+impl Codec for Yield {
+    fn write(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.answered);
+        put_varint(out, self.loan);
+        put_list(out, &self.directories);
+        put_list(out, &self.open);
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            answered: input.varint()?,
+            loan: input.varint()?,
+            directories: input.list()?,
+            open: input.list()?,
+        })
+    }
+}
+
+impl Codec for Demand {
+    fn write(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.number);
+        self.directory.write(out);
+        put_flag(out, self.need == Need::Return);
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            number: input.varint()?,
+            directory: Ino::read(input)?,
+            need: if input.flag()? { Need::Return } else { Need::Ship },
+        })
+    }
+}
+
+impl Codec for Heard {
+    fn write(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.tickets.len() as u64);
+        self.tickets.iter().for_each(|ticket| put_varint(out, *ticket));
+        // Without any nothing stands here: so it was before anything was lent.
+        if !self.demands.is_empty() {
+            put_list(out, &self.demands);
+        }
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let tickets = many(input, |input| input.varint())?;
+        if input.is_empty() {
+            let demands = Vec::new();
+            return Ok(Self { tickets, demands });
+        }
+        let demands: Vec<Demand> = input.list()?;
+        if demands.is_empty() {
+            return Err(malformed("what others need"));
+        }
+        Ok(Self { tickets, demands })
+    }
+}
+
+pub(super) fn put_borrowed(out: &mut Vec<u8>, borrowed: &Borrowed<Infallible>) {
+    let loan = match borrowed {
+        Borrowed::No => return out.push(0),
+        Borrowed::Behind => return out.push(1),
+        Borrowed::Lent(loan) => loan,
+    };
+    out.push(2);
+    put_varint(out, loan.number);
+    put_list(out, &loan.parts);
+    put_flag(out, loan.copy.is_some());
+    if let Some((version, state)) = &loan.copy {
+        put_varint(out, *version);
+        put_stored(out, state);
+    }
+    put_varint(out, loan.behind.0);
+    out.extend_from_slice(&loan.behind.1.0);
+}
+
+pub(super) fn borrowed(input: &mut Reader<'_>) -> Result<Borrowed<Infallible>, Malformed> {
+    Ok(match input.byte()? {
+        0 => Borrowed::No,
+        1 => Borrowed::Behind,
+        2 => Borrowed::Lent(Loan {
+            number: input.varint()?,
+            parts: input.list()?,
+            copy: copy(input)?,
+            behind: (input.varint()?, input.digest()?),
+        }),
+        _ => return Err(malformed("what is lent")),
+    })
+}
+
+fn copy(input: &mut Reader<'_>) -> Result<Option<(u64, Shared<Infallible>)>, Malformed> {
+    Ok(match input.flag()? {
+        true => Some((input.varint()?, stored(input)?)),
+        false => None,
+    })
+}

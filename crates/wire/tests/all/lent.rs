@@ -1,0 +1,100 @@
+//! Messages about what is lent of a shared branch.
+
+use crate::samples::{address, sharer};
+use std::borrow::Cow;
+use std::time::Duration;
+use tenure_model::{Digest, Ino};
+use tenure_wire::message::{Ask, Request, Response};
+use tenure_wire::shared::{Borrow, Borrowed, Brought, Claim, Demand, Heard, Loan, Look, Need, Part, Yield};
+use tenure_wire::{Delegation, Shared};
+
+pub(crate) fn requests() -> Vec<(&'static str, Request<'static>)> {
+    let asks = [
+        (
+            "look at what another was asked for",
+            Ask::Look(Cow::Owned(Look::Attr(Ino(20))), 300),
+        ),
+        (
+            "borrow at first",
+            Ask::Borrow(Borrow {
+                directory: Ino(20),
+                copy: None,
+                is_shipped: true,
+            }),
+        ),
+        (
+            "borrow",
+            Ask::Borrow(Borrow {
+                directory: Ino(20),
+                copy: Some(300),
+                is_shipped: false,
+            }),
+        ),
+        (
+            "take back",
+            Ask::TakeBack(Cow::Owned(Yield {
+                answered: 300,
+                loan: 5,
+                directories: vec![Ino(20), Ino(300)],
+                open: vec![Ino(21)],
+            })),
+        ),
+        ("prolong", Ask::Prolong),
+        (
+            "rejoin with what is lent",
+            Ask::Rejoin(Cow::Owned(Brought {
+                claims: vec![Claim {
+                    directory: Ino(20),
+                    orphans: vec![Ino(300)],
+                }],
+                ..Brought::default()
+            })),
+        ),
+    ];
+    let request = |(name, ask)| (name, Request::Shared(sharer(), ask));
+    asks.into_iter().map(request).collect()
+}
+
+pub(crate) fn responses() -> Vec<(&'static str, Response<'static>)> {
+    let demand = |need| Demand {
+        number: 300,
+        directory: Ino(20),
+        need,
+    };
+    let loan = |copy| Loan {
+        number: 5,
+        parts: vec![Part {
+            directory: Ino(20),
+            inodes: vec![Ino(21), Ino(300)],
+        }],
+        copy,
+        behind: (7, Digest([9; 32])),
+    };
+    let stored = Shared::Stored {
+        root: address(9),
+        inodes: 12,
+        bytes: 3456,
+    };
+    let of_a_sharer = Delegation {
+        directories: 3,
+        ..crate::leases::delegations().remove(0)
+    };
+    vec![
+        (
+            "tickets and demands",
+            Response::Heard(Heard {
+                tickets: vec![5],
+                demands: vec![demand(Need::Ship), demand(Need::Return)],
+            }),
+        ),
+        ("not lent", Response::Borrowed(Borrowed::No)),
+        ("not lent: behind", Response::Borrowed(Borrowed::Behind)),
+        ("part lent", Response::Borrowed(Borrowed::Lent(loan(None)))),
+        (
+            "part lent with a copy",
+            Response::Borrowed(Borrowed::Lent(loan(Some((300, stored))))),
+        ),
+        ("proven", Response::Proven(Duration::from_millis(700))),
+        ("delegations of parts", Response::Delegations(vec![of_a_sharer])),
+    ]
+}
