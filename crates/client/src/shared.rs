@@ -21,7 +21,7 @@ use crate::wants::Waiting;
 use crate::watch::{Renewed, watch};
 use parking_lot::{Condvar, Mutex, RwLock};
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Weak, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -29,7 +29,7 @@ use tenure_core::Locks;
 use tenure_model::{Clock, Failure, InoRange, Refusal, limits};
 use tenure_store::Cache;
 use tenure_wire::owner::Opened;
-use tenure_wire::shared::{Brought, Deed, Kept, Place, Sharer};
+use tenure_wire::shared::{Brought, Deed, Demand, Kept, Place, Sharer};
 use tenure_wire::{Access, Error, Owner};
 
 /// How long is rested before what has failed is asked again.
@@ -86,6 +86,9 @@ struct Inner {
     /// Until when this session may rely on what is lent, by the clock.
     lease: Mutex<Duration>,
     demands: Mutex<Option<loan::Demands>>,
+    demanded: Mutex<mpsc::Receiver<Vec<Demand>>>,
+    /// Whether somebody does what others demand: nothing is borrowed before.
+    is_tended: AtomicBool,
     /// Counts what the owner has said, and how much of that is durable.
     seen: AtomicU64,
     synced: AtomicU64,
@@ -118,6 +121,7 @@ impl SharedBranch {
             (who.branch, lent.hash_key),
             options,
         );
+        let (demands, demanded) = mpsc::channel();
         let inner = Arc::new_cyclic(|myself| Inner {
             owner,
             clock,
@@ -133,7 +137,9 @@ impl SharedBranch {
             lending: Mutex::new(()),
             still: RwLock::new(()),
             lease: Mutex::default(),
-            demands: Mutex::default(),
+            demands: Mutex::new(Some(demands)),
+            demanded: Mutex::new(demanded),
+            is_tended: AtomicBool::new(options.threads == Threads::Started),
             seen: AtomicU64::new(0),
             synced: AtomicU64::new(0),
         });
@@ -156,6 +162,12 @@ impl SharedBranch {
     pub fn renew(&self) {
         // Who asks next is told what came of it.
         let _ = self.inner.renew();
+    }
+
+    /// Does what others demand of this session, to which directories are lent from then on: where threads were started, they do so all
+    /// the time.
+    pub fn tend(&self) {
+        self.inner.tend();
     }
 
     /// Has the packs of an owner elsewhere read from here, through a cache.
@@ -215,12 +227,10 @@ impl Inner {
             thread.expect("a process that mounts can start two threads")
         };
         watch(self, self.opened.session_ttl, Inner::renew);
-        let (demand, demands) = mpsc::channel();
-        *self.demands.lock() = Some(demand);
         let (syncing, lending) = (Arc::clone(self), Arc::clone(self));
         vec![
             spawn("syncer", Box::new(move || syncing.run_syncer())),
-            spawn("lender", Box::new(move || lending.answer_demands(&demands))),
+            spawn("lender", Box::new(move || lending.answer_demands())),
         ]
     }
 
@@ -399,8 +409,10 @@ impl<'a> Rests<'a> {
             let why = "another session does not give back in time what it has of the branch";
             return Err(Failure::DidNotHappen(why.into()).into());
         }
-        if self.inner.options.threads == Threads::Started {
-            std::thread::sleep(self.next);
+        match self.inner.options.threads {
+            Threads::Started => std::thread::sleep(self.next),
+            // Who is waited for may wait for this session.
+            Threads::None => self.inner.tend(),
         }
         self.next = (self.next * 2).min(Self::MAX);
         Ok(())

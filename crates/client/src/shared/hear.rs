@@ -1,7 +1,8 @@
 //! Hearing: as long as anybody waits for a lock or anything is lent, one thread asks the owner what has become of it, and who needs it.
 
 use super::Inner;
-use std::sync::Arc;
+use crate::branch::Threads;
+use std::sync::Weak;
 use std::time::Duration;
 use tenure_model::{Failure, Locked};
 use tenure_wire::Error;
@@ -24,6 +25,10 @@ pub(super) struct Hearing {
 impl Inner {
     /// Lets a thread hear what the owner tells, unless one does.
     pub(super) fn listen(&self) {
+        if self.options.threads == Threads::None {
+            // Who calls hears.
+            return;
+        }
         if std::mem::replace(&mut self.state.lock().hearing.is_heard, true) {
             return;
         }
@@ -39,7 +44,7 @@ impl Inner {
         }
     }
 
-    fn hear_all(self: &Arc<Self>) {
+    fn hear_all(&self) {
         while self.is_heard() {
             self.hear();
             let heard = {
@@ -68,12 +73,23 @@ impl Inner {
         }
     }
 
+    /// Takes what the owner has told of demands, and asks it for more, which it tells at once if there is any.
+    pub(super) fn hear_at_once(&self) {
+        self.state.lock().hearing.is_listening = false;
+        self.hear();
+        let heard = std::mem::take(&mut self.state.lock().hearing.heard);
+        heard
+            .into_iter()
+            .flatten()
+            .for_each(|heard| self.demand(heard.demands));
+    }
+
     /// Asks to be told, unless that was asked and is not answered: an answer is found, whichever thread is there by then.
-    fn hear(self: &Arc<Self>) {
+    fn hear(&self) {
         if std::mem::replace(&mut self.state.lock().hearing.is_listening, true) {
             return;
         }
-        let inner = Arc::downgrade(self);
+        let inner = Weak::clone(&self.myself);
         let told = move |told| {
             if let Some(inner) = inner.upgrade() {
                 let mut state = inner.state.lock();

@@ -9,7 +9,8 @@ use crate::branch::{Branch, Threads};
 use crate::lent::{Closes, Released};
 use crate::wait;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, mpsc};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc;
 use std::time::Duration;
 use tenure_model::{Attr, Failure, Ino, Refusal};
 use tenure_wire::Error;
@@ -119,7 +120,7 @@ impl Inner {
         let now = self.clock.elapsed();
         let is_refused = |at: &Duration| now.saturating_sub(*at) < REFUSED_MAX;
         let refused = self.state.lock().borrowing.refused.get(&directory).copied();
-        if self.options.threads == Threads::None || refused.as_ref().is_some_and(is_refused) {
+        if !self.is_tended.load(Ordering::Relaxed) || refused.as_ref().is_some_and(is_refused) {
             return Ok(false);
         }
         wait::before_waiting()?;
@@ -219,15 +220,36 @@ impl Inner {
     }
 
     /// Lets one thread do what others demand.
-    pub(super) fn answer_demands(self: &Arc<Self>, demands: &mpsc::Receiver<Vec<Demand>>) {
-        while let Ok(demands) = demands.recv() {
-            if let Err(error) = self.answer(&demands) {
-                tracing::debug!(%error, "what another needs is not given back yet");
-            }
+    pub(super) fn answer_demands(&self) {
+        let demanded = self.demanded.lock();
+        while let Ok(demands) = demanded.recv() {
+            self.answer(&demands);
         }
     }
 
-    fn answer(&self, demands: &[Demand]) -> Result<(), Error> {
+    /// Does what others demand on the calling thread, where no other does.
+    pub(super) fn tend(&self) {
+        if self.options.threads == Threads::Started {
+            return;
+        }
+        self.is_tended.store(true, Ordering::Relaxed);
+        if self.held.has_nothing() {
+            return;
+        }
+        self.hear_at_once();
+        let demands: Vec<Demand> = self.demanded.lock().try_iter().flatten().collect();
+        if !demands.is_empty() {
+            self.answer(&demands);
+        }
+    }
+
+    fn answer(&self, demands: &[Demand]) {
+        if let Err(error) = self.try_to_answer(demands) {
+            tracing::debug!(%error, "what another needs is not given back yet");
+        }
+    }
+
+    fn try_to_answer(&self, demands: &[Demand]) -> Result<(), Error> {
         let _alone = self.lending.lock();
         let answered = demands
             .iter()

@@ -1,7 +1,7 @@
 //! What several sessions have asked of one shared branch and were told, and whether one order explains all of it.
 //!
 //! It knows when each call was asked and answered, by which owner's epoch, and the outcome; nothing of how. What may be missing is
-//! what a lost session had done and nobody had synced, once its owner is lost as well. Invariant: whatever else is missing, was seen
+//! what a lost session had done and nobody had synced, once its owner is lost as well, or if it was lent to the session. Invariant: whatever else is missing, was seen
 //! after what followed it, or happened twice is a promise that was not kept.
 
 mod lives;
@@ -69,8 +69,13 @@ impl Past {
         Asked { by, at, last }
     }
 
-    /// Says what a session was told, and by which epoch's owner.
-    pub(crate) fn told<T>(&mut self, asked: Asked, outcome: &Result<T, Error>, epoch: Epoch) -> Span {
+    /// Says what a session was told, by which epoch's owner, and whether one was asked.
+    pub(crate) fn told<T>(
+        &mut self,
+        asked: Asked,
+        outcome: &Result<T, Error>,
+        (epoch, is_here): (Epoch, bool),
+    ) -> Span {
         let told = self.tick();
         // Who is over may have done it before.
         let is_known = !matches!(outcome, Err(Error::Failed(_) | Error::Refused(Refusal::Stale)));
@@ -80,6 +85,7 @@ impl Past {
             told: is_known.then_some(told),
             epoch,
             is_carried: epoch > asked.last,
+            is_here,
         };
         self.lives.told(&span, told, outcome.as_ref().err());
         span

@@ -31,11 +31,13 @@ pub enum Flaw {
     KeepsLocks,
     /// What is open somewhere goes with its last name.
     HoldsNothing,
+    /// Who was lent something relies on it for ever, though he is not heard.
+    ReliesForEver,
 }
 
 impl Flaw {
     /// Every flaw.
-    pub const ALL: [Flaw; 14] = [
+    pub const ALL: [Flaw; 15] = [
         Flaw::Overwrites,
         Flaw::KeepsNoSegments,
         Flaw::SealsNothing,
@@ -50,5 +52,6 @@ impl Flaw {
         Flaw::LocksForAll,
         Flaw::KeepsLocks,
         Flaw::HoldsNothing,
+        Flaw::ReliesForEver,
     ];
 }

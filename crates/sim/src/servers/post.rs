@@ -10,8 +10,8 @@ use crate::shared::Way;
 use crate::turns::Turn;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use tenure_core::Branch;
 use tenure_model::record::Source;
@@ -19,7 +19,9 @@ use tenure_model::{
     Address, Attr, Batch, BranchId, BranchName, CheckpointName, Clock, Epoch, Failure, Ino, InoRange, Locked,
     Refusal, SessionId,
 };
-use tenure_wire::shared::{Brought, Deed, Kept, LockAsk, Look, Ordered, Seen, Sharer};
+use tenure_wire::shared::{
+    Borrow, Borrowed, Brought, Deed, Heard, Kept, LockAsk, Look, Ordered, Seen, Sharer, Yield,
+};
 use tenure_wire::{
     Access, BranchInfo, Chunk, Created, Delegation, Done, Error, Hold, Lent, Opened, Owner, Placed, Room,
     Salvaged, Shipped, Status, Who,
@@ -49,6 +51,8 @@ struct State {
     random: Random,
     /// The epoch of the owner that has answered last.
     answered: Epoch,
+    /// How often one has answered what it was asked to look at or to change.
+    answers: u64,
     /// When the newest owner has heard of the session last.
     heard: Duration,
     /// Acts that were done, on their way once more.
@@ -68,6 +72,7 @@ impl Post {
                 in_vain: None,
                 random,
                 answered: Epoch(0),
+                answers: 0,
                 heard: town.clock().elapsed(),
                 late: Vec::new(),
                 looked: BTreeMap::new(),
@@ -152,6 +157,22 @@ impl Post {
         Err(Failure::Unknown("every owner ends before it answers".into()).into())
     }
 
+    /// Makes a call that takes no time, by which a session says that it is there.
+    fn call_at_once<T>(&self, make: impl FnOnce(&dyn Owner<Branch>) -> Result<T, Error>) -> Result<T, Error> {
+        let dialled = || self.town.newest().filter(|found| self.is_reached(found));
+        let Some(found) = self.connected().or_else(dialled) else {
+            return Err(Failure::DidNotHappen("no server was reached".into()).into());
+        };
+        let answer = make(&*found.owner);
+        let is_lost = found.machine.is_off() || matches!(answer, Err(Error::Failed(Failure::Fenced(_))));
+        self.state.lock().found = Some(found.clone()).filter(|_| !is_lost);
+        if is_lost {
+            return Err(Failure::DidNotHappen("the owner has ended".into()).into());
+        }
+        self.note_heard(&found, &answer);
+        answer
+    }
+
     /// Tells whether an answer does not arrive, because its owner or its connection has ended.
     fn is_lost<T>(&self, found: &Found, answer: &Result<T, Error>) -> bool {
         let has_ended = found.machine.is_off() || matches!(answer, Err(Error::Failed(Failure::Fenced(_))));
@@ -189,6 +210,10 @@ impl Way for Post {
         self.state.lock().answered
     }
 
+    fn answers(&self) -> u64 {
+        self.state.lock().answers
+    }
+
     fn was_silent(&self) -> bool {
         let heard = self.state.lock().heard;
         self.town.clock().elapsed().saturating_sub(heard) >= SILENCE_MAX
@@ -213,18 +238,7 @@ impl Owner<Branch> for Post {
     }
 
     fn renew(&self, session: SessionId) -> Result<(), Error> {
-        let dialled = || self.town.newest().filter(|found| self.is_reached(found));
-        let Some(found) = self.connected().or_else(dialled) else {
-            return Err(Failure::DidNotHappen("no server was reached".into()).into());
-        };
-        let renewed = found.owner.renew(session);
-        let is_lost = found.machine.is_off() || matches!(renewed, Err(Error::Failed(Failure::Fenced(_))));
-        self.state.lock().found = Some(found.clone()).filter(|_| !is_lost);
-        if is_lost {
-            return Err(Failure::DidNotHappen("the owner has ended".into()).into());
-        }
-        self.note_heard(&found, &renewed);
-        renewed
+        self.call_at_once(|owner| owner.renew(session))
     }
 
     fn close(&self, session: SessionId) -> Result<(), Error> {
@@ -261,6 +275,7 @@ impl Owner<Branch> for Post {
             }
         });
         let mut state = self.state.lock();
+        state.answers += 1;
         if ordered.is_ok() && state.random.one_in(ONE_LATE_IN) {
             state.late.push((who, self.number(number, 0), deed.clone()));
         }
@@ -277,10 +292,39 @@ impl Owner<Branch> for Post {
                 Some(_) | None => Ok(seen),
             }
         });
+        let mut state = self.state.lock();
+        state.answers += 1;
         if let (Ok(seen), true) = (&seen, self.has(Flaw::AnswersFromThePast)) {
-            self.state.lock().looked.insert(question, seen.clone());
+            state.looked.insert(question, seen.clone());
         }
         seen
+    }
+
+    fn borrow(&self, who: Sharer, ask: &Borrow) -> Result<Borrowed<Branch>, Error> {
+        self.call(|owner, _| owner.borrow(who, ask))
+    }
+
+    fn take_back(&self, who: Sharer, given: &Yield) -> Result<(), Error> {
+        self.call(|owner, _| owner.take_back(who, given))
+    }
+
+    fn prolong(&self, who: Sharer) -> Result<Duration, Error> {
+        if self.has(Flaw::ReliesForEver) {
+            return Ok(Duration::ZERO);
+        }
+        // A program waits for the answer; who says that it is there does not.
+        if !self.turn.pass() {
+            return Err(ended());
+        }
+        let age = self.call_at_once(|owner| owner.prolong(who));
+        if self.turn.pass() { age } else { Err(ended()) }
+    }
+
+    fn hear(&self, who: Sharer, told: Done<Heard>) {
+        match self.connected() {
+            Some(found) => found.owner.hear(who, told),
+            None => told(Err(Failure::DidNotHappen("no server was reached".into()).into())),
+        }
     }
 
     fn hold(&self, who: Sharer, ino: Ino) -> Result<Attr, Error> {
@@ -345,12 +389,22 @@ impl Owner<Branch> for Post {
         self.call(|owner, _| owner.secure(session, places))
     }
 
-    fn ship(&self, _: Batch, _: Option<Branch>, done: Done<Shipped>) {
-        done(Err(shares()));
+    fn ship(&self, batch: Batch, _: Option<Branch>, done: Done<Shipped>) {
+        done(self.call(|owner, _| {
+            let (send, shipped) = mpsc::channel();
+            let told = Box::new(move |outcome| drop(send.send(outcome)));
+            owner.ship(batch.clone(), None, told);
+            shipped.recv().expect("every batch is answered")
+        }));
     }
 
-    fn salvage(&self, _: Batch, _: Option<Branch>, done: Done<Salvaged>) {
-        done(Err(shares()));
+    fn salvage(&self, batch: Batch, _: Option<Branch>, done: Done<Salvaged>) {
+        done(self.call(|owner, _| {
+            let (send, salvaged) = mpsc::channel();
+            let told = Box::new(move |outcome| drop(send.send(outcome)));
+            owner.salvage(batch.clone(), None, told);
+            salvaged.recv().expect("every batch is answered")
+        }));
     }
 
     fn take(&self, session: SessionId, name: &str) -> Result<(), Error> {
@@ -413,8 +467,4 @@ fn again(ended: Result<(), Error>, tries: u32) -> Result<(), Error> {
         Err(Error::Refused(Refusal::Stale)) if tries > 0 => Ok(()),
         ended => ended,
     }
-}
-
-fn shares() -> Error {
-    Refusal::NotSupported.into()
 }

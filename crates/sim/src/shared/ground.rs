@@ -112,7 +112,7 @@ impl Ground {
             let log_len = branch.attr(plot.log)?.size as usize;
             branch.read(plot.log, 0, log_len, &mut log)?;
             let listed = entries(branch, plot.directory)?;
-            let span = known.past.told(asked, &Ok::<_, Error>(()), epoch);
+            let span = known.past.told(asked, &Ok::<_, Error>(()), (epoch, false));
             let listed = Self::moving(listed.into_iter().map(|(name, ino, _)| (name, ino)));
             known.past.listed(span, at, listed);
             match version_of(&register, plot.len) {

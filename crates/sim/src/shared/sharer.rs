@@ -37,6 +37,9 @@ pub(crate) trait Way: Send + Sync {
     /// Returns the epoch of the owner that has answered last.
     fn answered(&self) -> Epoch;
 
+    /// Returns how often an owner has answered what it was asked to look at or to change.
+    fn answers(&self) -> u64;
+
     /// Tells whether the newest owner has not heard of the session for too long.
     fn was_silent(&self) -> bool;
 }
@@ -207,8 +210,9 @@ impl Sharer {
         what: Arguments<'_>,
         ask: impl FnOnce(&SharedBranch) -> Result<T, Error>,
     ) -> (Span, Result<T, Error>) {
+        self.shared.tend();
         let party = self.comer.party;
-        let last = self.comer.way.answered();
+        let (last, answers) = (self.comer.way.answered(), self.comer.way.answers());
         let asked = self.known().past.asks(party, last);
         let outcome = ask(&self.shared);
         if let Err(Error::Refused(Refusal::Stale)) = outcome {
@@ -218,7 +222,8 @@ impl Sharer {
             }
         }
         let epoch = self.comer.way.answered();
-        let span = self.known().past.told(asked, &outcome, epoch);
+        let is_here = self.comer.way.answers() == answers;
+        let span = self.known().past.told(asked, &outcome, (epoch, is_here));
         let short = outcome.as_ref().map(drop);
         self.comer.trace.note(format_args!("  {span} {what}: {short:?}"));
         (span, outcome)

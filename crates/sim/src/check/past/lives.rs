@@ -1,7 +1,8 @@
 //! Sessions that share a branch: when each was told what, and what of theirs may be missing.
 //!
 //! A session brings each owner what it knows not to be durable. So what it has done may be missing only at an owner after the last one
-//! that answered it, and only if nobody has synced by then. Invariant: one that is over is told nothing else any more, and it is over
+//! that answered it, and only if nobody has synced by then who may have seen it; what it has done on what is lent to it, once it is
+//! lost, and only if it has not synced. Invariant: one that is over is told nothing else any more, and it is over
 //! for a reason.
 
 use crate::check::{Broken, Verdict, broken};
@@ -34,6 +35,8 @@ pub(crate) struct Span {
     pub(super) epoch: Epoch,
     /// Whether an owner before that may have been asked: what was refused in the end may have been done there, and been lost.
     pub(super) is_carried: bool,
+    /// Whether it was done on what is lent, and no owner was asked: a change goes with its session then until that ships it.
+    pub(super) is_here: bool,
 }
 
 impl Span {
@@ -64,16 +67,42 @@ struct Life {
     carried: Epoch,
     /// When it asked last what was answered.
     last_asked: Moment,
+    /// When an owner has told it something last.
+    last_heard: Moment,
     over: Option<Moment>,
     left: Option<Moment>,
     has_died: bool,
     was_away: bool,
 }
 
+impl Life {
+    /// Tells whether it may have been lost when a call was answered.
+    fn is_gone(&self, look: &Span) -> bool {
+        (self.has_died || self.over.is_some()) && look.told.is_none_or(|told| self.last_asked <= told)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sync {
+    span: Span,
+    /// When an owner had told its session something last: what others had done by then, it may have seen.
+    heard: Moment,
+}
+
+impl Sync {
+    /// Tells whether it covers what was done.
+    fn covers(&self, done: &Span, told: Moment) -> bool {
+        match self.span.by == done.by {
+            true => self.span.asked > told,
+            false => !done.is_here && self.heard > told,
+        }
+    }
+}
+
 #[derive(Default)]
 pub(super) struct Lives {
     lives: BTreeMap<Party, Life>,
-    syncs: Vec<Span>,
+    syncs: Vec<Sync>,
     /// Who was told that it is over though nobody was known to be gone, and when.
     unexplained: Vec<(Party, Moment)>,
     /// The first promise that was seen to be broken.
@@ -113,6 +142,9 @@ impl Lives {
                 }
                 life.carried = life.carried.max(span.epoch);
                 life.last_asked = span.asked;
+                if !span.is_here {
+                    life.last_heard = at;
+                }
             }
         }
     }
@@ -160,7 +192,8 @@ impl Lives {
     }
 
     pub(super) fn synced(&mut self, span: Span) {
-        self.syncs.push(span);
+        let heard = self.lives.get(&span.by).map_or(0, |life| life.last_heard);
+        self.syncs.push(Sync { span, heard });
     }
 
     /// Tells whether a session was there after a moment.
@@ -170,12 +203,16 @@ impl Lives {
             .is_some_and(|life| life.last_asked > moment)
     }
 
-    /// Tells whether what was done may be missing at the owner of an epoch.
-    pub(super) fn may_be_missing(&self, done: &Span, at: Epoch) -> bool {
+    /// Tells whether what was done may be missing where another call is answered.
+    pub(super) fn may_be_missing(&self, done: &Span, look: &Span) -> bool {
         let Some(told) = done.told else { return true };
-        let carried = self.lives.get(&done.by).map_or(Epoch(0), |life| life.carried);
-        let is_synced = |sync: &Span| sync.asked > told && sync.told.is_some() && sync.epoch <= carried;
-        at > carried && !self.syncs.iter().any(is_synced)
+        let life = self.lives.get(&done.by).copied().unwrap_or_default();
+        let is_synced = |sync: &Sync| sync.covers(done, told) && sync.span.epoch <= life.carried;
+        let may_be_lost = match done.is_here {
+            true => life.is_gone(look),
+            false => look.epoch > life.carried,
+        };
+        may_be_lost && !self.syncs.iter().any(is_synced)
     }
 
     pub(super) fn judge(&self) -> Verdict<()> {

@@ -73,7 +73,7 @@ impl Log {
     fn judge_missing(&self, lives: &Lives, (file, read): (usize, &Span), entries: &[Entry]) -> Verdict<()> {
         let seen: BTreeSet<_> = entries.iter().collect();
         let missing = self.appended.iter().find(|(entry, append)| {
-            append.is_before(read) && !seen.contains(entry) && !lives.may_be_missing(append, read.epoch)
+            append.is_before(read) && !seen.contains(entry) && !lives.may_be_missing(append, read)
         });
         match missing {
             Some((entry, append)) => broken(format!("log {file}: {read} misses {entry:?} by {append}")),
@@ -110,7 +110,7 @@ impl Log {
                         "log {file}: {later} has read {entry:?} without {lost:?}, which it followed"
                     ));
                 }
-                (None, _) if lives.may_be_missing(&self.appended[entry], later.epoch) => lost = Some(entry),
+                (None, _) if lives.may_be_missing(&self.appended[entry], later) => lost = Some(entry),
                 (None, _) => {
                     return broken(format!(
                         "log {file}: {later} misses {entry:?}, which {read} has read"

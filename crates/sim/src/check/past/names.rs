@@ -79,7 +79,7 @@ impl Names {
     fn judge_missed(&self, lives: &Lives, span: &Span, (place, ino): (&Place, Ino)) -> Verdict<()> {
         let made = self.names.get(place).into_iter().flat_map(|life| &life.makers);
         let mut made = made.filter(|(_, made)| made.is_none_or(|made| made == ino));
-        if made.any(|(maker, _)| lives.may_be_missing(maker, span.epoch)) {
+        if made.any(|(maker, _)| lives.may_be_missing(maker, span)) {
             return Ok(());
         }
         broken(format!(
@@ -98,7 +98,7 @@ impl Life {
 
     fn judge_look(&self, place: &Place, lives: &Lives, (look, found): (&Span, Found)) -> Verdict<()> {
         let happened = |call: &&Span| look.told > Some(call.asked);
-        let is_certain = |call: &&Span| call.is_before(look) && !lives.may_be_missing(call, look.epoch);
+        let is_certain = |call: &&Span| call.is_before(look) && !lives.may_be_missing(call, look);
         let makers = || self.makers.iter().map(|(span, _)| span);
         match found {
             Some(ino) => {
@@ -132,8 +132,10 @@ fn once<'a>(place: &Place, lives: &Lives, calls: impl Iterator<Item = &'a Span>,
     let told: Vec<_> = calls.filter(|call| call.told.is_some()).collect();
     for (at, one) in told.iter().enumerate() {
         let is_twin = |other: &&&Span| {
-            let last = one.epoch.max(other.epoch);
-            !lives.may_be_missing(one, last) && !lives.may_be_missing(other, last)
+            let last = [one, *other]
+                .into_iter()
+                .max_by_key(|call| (call.epoch, call.told));
+            last.is_some_and(|last| !lives.may_be_missing(one, last) && !lives.may_be_missing(other, last))
         };
         if let Some(other) = told[at + 1..].iter().find(is_twin) {
             return broken(format!("{place:?} was {what} by two, by {one} and by {other}"));

@@ -77,7 +77,7 @@ fn judge_read(
         let goes_back = other.is_seen_before(read) && version.came_before(other, read);
         let is_lost = other
             .written
-            .is_some_and(|written| lives.may_be_missing(&written, read.epoch));
+            .is_some_and(|written| lives.may_be_missing(&written, read));
         if goes_back && !is_lost {
             let by = other
                 .written
