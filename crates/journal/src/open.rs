@@ -253,12 +253,14 @@ impl Opening {
                 "{why}; the owner before has folded the drive meanwhile: open it again"
             ));
         }
-        let (drive, object) = (&self.drive, "restore that object from a copy of the bucket");
         Failure::Corrupt(match read {
-            Some(_) => format!("{why}; the drive cannot be opened without what was accepted there: {object}"),
+            Some(_) => format!(
+                "{why}; the drive cannot be opened without what was accepted there: restore that object from a copy of the bucket"
+            ),
             None => format!(
-                "{why}; all of the journal is needed, because drives/{drive}/manifests/ holds no manifest: restore what was there from a \
-                 copy of the bucket; or, if there was none yet, {object}"
+                "{why}; all of the journal is needed, because drives/{}/manifests/ holds no manifest: restore what was there from a copy \
+                 of the bucket (or, if there was none yet, what is missing of the journal)",
+                self.drive
             ),
         })
     }

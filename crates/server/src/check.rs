@@ -87,7 +87,10 @@ impl Inner {
                     "{NOTE}{key} ({}): it is no object of a drive, and nothing reads it",
                     counted(len, "byte")
                 )),
-                Ok(None) => {}
+                Ok(None) if self.bucket.children(&format!("{key}/"))?.is_empty() => {}
+                Ok(None) => notes.push(format!(
+                    "{NOTE}{key}/: it is no folder of a drive, and nothing reads it"
+                )),
                 Err(Failure::Corrupt(why)) => notes.push(format!("{NOTE}{why}")),
                 Err(failure) => return Err(failure),
             }

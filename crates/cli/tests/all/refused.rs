@@ -492,3 +492,23 @@ fn tokens_are_made_into_files_that_nobody_else_reads() {
     assert!(warned.contains("others can read"), "{warned}");
     assert!(told(&home, 1, &["token", "new", "two words"]).contains("an agent's name"));
 }
+
+/// A drive with which something is wrong is there: nobody is told to make one of its name.
+#[test]
+fn a_drive_that_cannot_be_opened_is_not_taken_for_none() {
+    let home = Home::unmounted();
+    home.done(&["drive", "create", "work"]);
+    // Its manifest makes the journal before it needless.
+    home.done(&["fork", "work", "attempt"]);
+    let bucket = home.folder.path().join("data/tenure/bucket");
+    fs::remove_dir_all(bucket.join("drives/work/manifests")).expect("it is there");
+    let dir = home.folder.path().join("m");
+    fs::create_dir(&dir).expect("there is room");
+    let output = home.tenure(&["mount", "work", text(&dir)]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(
+        said.contains("drives/work/manifests/ holds no manifest: restore") && !said.contains("--create"),
+        "{said}"
+    );
+}

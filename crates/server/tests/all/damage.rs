@@ -341,17 +341,18 @@ fn what_is_left_of_a_pack_whose_list_was_deleted_does_not_go_in_silence() {
 #[test]
 fn a_file_among_the_packs_that_is_none_is_noted_and_is_no_fault() {
     let (bucket, ..) = two_files();
-    let junk = Key::in_drive(&drive_name(), &["packs", "junk"]);
-    bucket.put_if_absent(&junk, b"12345").unwrap();
+    for name in ["junk", "folder/junk"] {
+        let junk = Key::parse(&format!("drives/work/packs/{name}")).unwrap();
+        bucket.put_if_absent(&junk, b"12345").unwrap();
+    }
     let drive = open(&bucket);
     for deep in [false, true] {
         let told = drive.check(deep).unwrap();
-        assert_eq!(
-            told,
-            [format!(
-                "note: {junk} (5 bytes): it is no object of a drive, and nothing reads it"
-            )]
-        );
+        let expected = [
+            "note: drives/work/packs/folder/: it is no folder of a drive, and nothing reads it",
+            "note: drives/work/packs/junk (5 bytes): it is no object of a drive, and nothing reads it",
+        ];
+        assert_eq!(told, expected);
     }
 }
 

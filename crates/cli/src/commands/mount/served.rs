@@ -140,7 +140,9 @@ fn make_place(dir: &Path) -> Result<()> {
 
 /// Says what would help where there is no such drive.
 fn not_reached(args: &Args, error: anyhow::Error) -> anyhow::Error {
-    if args.place.server.is_named() {
+    // What is wrong with a drive is no reason to make one.
+    let has_failed = matches!(error.downcast_ref(), Some(tenure_wire::Error::Failed(_)));
+    if args.place.server.is_named() || has_failed {
         return error;
     }
     let known = args
