@@ -32,6 +32,7 @@ mod target;
 mod workload;
 
 use disk::{Disk, Scratch};
+use floor::Callers;
 use input::Inputs;
 use limit::Limit;
 use machine::Machine;
@@ -253,7 +254,7 @@ impl Options {
                     side.fresh()?;
                 }
                 let floor = if looks.floors {
-                    floor::measure(side.as_ref())?
+                    floor::measure(side.as_ref(), workload.callers())?
                 } else {
                     None
                 };
@@ -391,7 +392,9 @@ fn keep(outcomes: &mut [Outcome], place: usize, samples: Vec<(&'static str, meas
 /// Measures what is nobody's code: two switches, and a request that does nothing.
 fn look_at_machine(side: &dyn Side, progress: Progress) -> Result<Machine> {
     let _step = progress.step("a request that does nothing");
-    Ok(Machine::here(switch::measure()?, floor::measure(side)?))
+    let one = floor::measure(side, Callers::One)?;
+    let several = floor::measure(side, Callers::Several)?;
+    Ok(Machine::here(switch::measure()?, one, several))
 }
 
 /// Watches what a side does while nobody asks anything of it.

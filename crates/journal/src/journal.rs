@@ -5,6 +5,7 @@
 
 mod commit;
 mod order;
+mod progress;
 mod publish;
 mod queue;
 mod threads;

@@ -2,8 +2,9 @@
 //!
 //! It is an `fgetxattr` of `.tenure`, the directory that every mount answers from within: the kernel asks each time, the
 //! mount says at once that there is no such attribute, and no tree, no lock of the drive and no disk is touched. So it holds
-//! the system call, the kernel's way to the serving process and back, and the decoding and answering there; one caller,
-//! placed by the scheduler as the callers of a workload are.
+//! the system call, the kernel's way to the serving process and back, and the decoding and answering there. Callers are
+//! placed by the scheduler as those of a workload are: one that does nothing else, or several that keep every CPU busy. Of
+//! those a request takes time from the CPUs, also where another of them goes on meanwhile.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -19,11 +20,26 @@ use super::statistics::{Quantiles, quantiles};
 /// Requests that are timed, and those before them in which the serving thread finds its caller.
 const COUNT: usize = 20_000;
 const BEFORE: usize = 1_000;
+/// Several callers' requests are timed in so many parts, each beside the same without requests.
+const PARTS: usize = 10;
+/// Several callers for each CPU, so that each has always somebody who can go on.
+const CALLERS_PER_CPU: usize = 2;
+/// Steps of each of several callers between two requests, some 50 us of them: in `npm ci`, a request comes each 60 us of CPU.
+const STEPS: u64 = 25_000;
+
+/// Who asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Callers {
+    /// One that waits for each request before it goes on.
+    One,
+    /// More than there are CPUs, with work of their own.
+    Several,
+}
 
 /// What one request costs that does nothing.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Floor {
-    /// Seconds that the caller waits.
+    /// Seconds that the caller waits; of several, by which all of them together are done later.
     pub(crate) seconds: Quantiles,
     /// CPU seconds of the caller, in the kernel for the most part.
     pub(crate) caller_seconds: f64,
@@ -31,8 +47,16 @@ pub(crate) struct Floor {
     pub(crate) serving_seconds: f64,
 }
 
+/// What requests took.
+struct Timed {
+    /// Seconds of one, each a sample.
+    seconds: Vec<f64>,
+    /// CPU seconds of all callers, where the kernel tells.
+    cpu_seconds: Option<f64>,
+}
+
 /// Measures it on `side`; nothing where no process serves it, or where the kernel does not count the CPU of threads.
-pub(crate) fn measure(side: &dyn Side) -> Result<Option<Floor>> {
+pub(crate) fn measure(side: &dyn Side, callers: Callers) -> Result<Option<Floor>> {
     let Some(path) = side.answers_from_within() else {
         return Ok(None);
     };
@@ -41,14 +65,10 @@ pub(crate) fn measure(side: &dyn Side) -> Result<Option<Floor>> {
     for _ in 0..BEFORE {
         ask(&directory, &path)?;
     }
-    let caller_before = own_cpu_seconds();
-    let mut latencies = Vec::with_capacity(COUNT);
-    for _ in 0..COUNT {
-        let watch = Stopwatch::start();
-        ask(&directory, &path)?;
-        latencies.push(watch.seconds());
-    }
-    let caller_after = own_cpu_seconds();
+    let timed = match callers {
+        Callers::One => by_one(&directory, &path)?,
+        Callers::Several => by_several(&directory, &path)?,
+    };
     interrupt::check()?;
     let after = side.counters()?;
     let asked = |counters: &Counters| counters.requests.get("getxattr").copied().unwrap_or(0);
@@ -59,18 +79,84 @@ pub(crate) fn measure(side: &dyn Side) -> Result<Option<Floor>> {
         BEFORE + COUNT,
         path.display()
     );
-    let pair = |before: Option<f64>, after: Option<f64>| Some(after? - before?);
-    let (Some(caller), Some(serving)) = (
-        pair(caller_before, caller_after),
-        pair(before.serving_seconds, after.serving_seconds),
-    ) else {
+    let served = difference(before.serving_seconds, after.serving_seconds);
+    let (Some(caller), Some(serving)) = (timed.cpu_seconds, served) else {
         return Ok(None);
     };
     Ok(Some(Floor {
-        seconds: quantiles(&latencies),
+        seconds: quantiles(&timed.seconds),
         caller_seconds: caller / COUNT as f64,
         serving_seconds: serving / answered as f64,
     }))
+}
+
+/// Times each request of one caller.
+fn by_one(directory: &File, path: &Path) -> Result<Timed> {
+    let before = own_cpu_seconds();
+    let mut seconds = Vec::with_capacity(COUNT);
+    for _ in 0..COUNT {
+        let watch = Stopwatch::start();
+        ask(directory, path)?;
+        seconds.push(watch.seconds());
+    }
+    Ok(Timed {
+        seconds,
+        cpu_seconds: difference(before, own_cpu_seconds()),
+    })
+}
+
+/// Times requests of several callers: by what they are done later than without them.
+fn by_several(directory: &File, path: &Path) -> Result<Timed> {
+    let callers = CALLERS_PER_CPU * std::thread::available_parallelism().map_or(1, usize::from);
+    let each = (COUNT / PARTS).div_ceil(callers);
+    let (mut seconds, mut cpu_seconds) = (Vec::with_capacity(PARTS), Some(0.0));
+    for _ in 0..PARTS {
+        let (without, cpu_without) = together(callers, each, || Ok(()))?;
+        let (with, cpu_with) = together(callers, each, || ask(directory, path))?;
+        seconds.push((with - without) / (callers * each) as f64);
+        cpu_seconds = cpu_seconds
+            .zip(difference(cpu_without, cpu_with))
+            .map(|(sum, more)| sum + more);
+    }
+    Ok(Timed { seconds, cpu_seconds })
+}
+
+/// Has callers work and ask by turns, `each` times; returns the seconds until all are done, and their CPU seconds.
+fn together(callers: usize, each: usize, ask: impl Fn() -> Result<()> + Sync) -> Result<(f64, Option<f64>)> {
+    let work_and_ask = || {
+        for _ in 0..each {
+            work();
+            ask()?;
+        }
+        // A new thread's CPU seconds begin with zero.
+        Ok(own_cpu_seconds())
+    };
+    let watch = Stopwatch::start();
+    let cpu_seconds = std::thread::scope(|threads| -> Result<Option<f64>> {
+        let started: Vec<_> = (0..callers).map(|_| threads.spawn(work_and_ask)).collect();
+        let mut sum = Some(0.0);
+        for thread in started {
+            let one: Result<Option<f64>> = thread.join().expect("a caller does not panic");
+            sum = sum.zip(one?).map(|(sum, one)| sum + one);
+        }
+        Ok(sum)
+    })?;
+    Ok((watch.seconds(), cpu_seconds))
+}
+
+/// Takes some time on a CPU, always the same steps.
+fn work() {
+    let mut state = 1_u64;
+    for _ in 0..STEPS {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+    }
+    std::hint::black_box(state);
+}
+
+fn difference(before: Option<f64>, after: Option<f64>) -> Option<f64> {
+    Some(after? - before?)
 }
 
 /// Asks for an attribute that is not there.

@@ -16,11 +16,13 @@ pub(crate) struct Machine {
     switches: Switches,
     /// A request that does nothing; nothing where the measured side is served by no process.
     floor: Option<Floor>,
+    /// The same of several callers that keep all CPUs busy.
+    floor_of_several: Option<Floor>,
 }
 
 impl Machine {
     /// Looks at this machine.
-    pub(crate) fn here(switches: Switches, floor: Option<Floor>) -> Machine {
+    pub(crate) fn here(switches: Switches, floor: Option<Floor>, floor_of_several: Option<Floor>) -> Machine {
         let cpus = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let cpu = cpus
             .lines()
@@ -36,6 +38,7 @@ impl Machine {
             kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
             switches,
             floor,
+            floor_of_several,
         }
     }
 
@@ -52,6 +55,12 @@ impl Machine {
                 microseconds(floor.seconds),
                 floor.caller_seconds * 1e6,
                 floor.serving_seconds * 1e6,
+            ));
+        }
+        if let Some(several) = self.floor_of_several {
+            text.push_str(&format!(
+                "Where several callers keep all CPUs busy, each makes them later by {}.\n",
+                microseconds(several.seconds),
             ));
         }
         let Switches { one_cpu, two_cpus } = self.switches;
@@ -72,6 +81,7 @@ impl Machine {
             "kernel": self.kernel,
             "version": env!("CARGO_PKG_VERSION"),
             "null_request_s": self.floor.map(|floor| quantiles(floor.seconds)),
+            "null_request_of_several_s": self.floor_of_several.map(|floor| quantiles(floor.seconds)),
             "null_request_cpu_s": self.floor.map(|floor| json!({
                 "caller": floor.caller_seconds,
                 "serving": floor.serving_seconds,
@@ -119,7 +129,7 @@ pub(crate) mod tests {
             one_cpu: round_trip(5.8e-6),
             two_cpus: Some(round_trip(41e-6)),
         };
-        Machine::here(switches, Some(floor()))
+        Machine::here(switches, Some(floor()), Some(floor()))
     }
 
     #[test]

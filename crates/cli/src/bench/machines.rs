@@ -147,7 +147,7 @@ pub(super) fn run(args: &MachinesArgs) -> Result<()> {
     let progress = Progress::on_stderr();
     let scale = Scale::of(args);
     let [put, get] = latency(&args.bucket_latency);
-    let machine = Machine::here(switch::measure()?, None);
+    let machine = Machine::here(switch::measure()?, None, None);
     let mut town = Town::make(&args.places, args.weed.as_deref(), Delays { put, get }, progress)?;
     let mut notes = vec![
         format!(

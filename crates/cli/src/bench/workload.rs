@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 
+use super::floor::Callers;
 use super::input::Inputs;
 use super::measure::Round;
 
@@ -34,6 +35,11 @@ pub(crate) trait Workload {
     /// a side that stores equal contents once would not have to write.
     fn begins_fresh(&self) -> bool {
         true
+    }
+
+    /// Returns who asks the kernel: what a request costs depends on it.
+    fn callers(&self) -> Callers {
+        Callers::One
     }
 
     /// Makes the inputs that it needs.

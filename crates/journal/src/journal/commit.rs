@@ -3,6 +3,7 @@
 //! Invariant: a group that failed is sent again as it was, before anything is told that lies behind it.
 
 use super::order::Order;
+use super::progress;
 use super::queue::{Group, Queue};
 use crate::manifest::Tier;
 use crate::tier::FRAME_LEN;
@@ -32,7 +33,7 @@ impl Order {
                 return Err(failure.clone());
             }
             if !self.may_commit(&queue) {
-                self.progress.wait(&mut queue);
+                progress::wait(&mut queue, seq);
                 continue;
             }
             queue.committers += 1;
@@ -65,7 +66,7 @@ impl Order {
                 if queue.failed.is_none() || queue.stopped.is_some() || self.commit_signal.has_ended() {
                     return;
                 }
-                if self.progress.wait_for(&mut queue, pause).timed_out() {
+                if progress::wait_for(&mut queue, Seq(0), pause) {
                     break;
                 }
             }
@@ -88,7 +89,7 @@ impl Order {
             let mut queue = self.queue.lock();
             queue.stop(failure.clone());
             self.refuse(queue);
-            self.progress.notify_all();
+            self.wake();
         }
         looked
     }
@@ -99,6 +100,12 @@ impl Order {
             Tier::Folder => self.tier.look(),
             Tier::Bucket => Ok(()),
         }
+    }
+
+    /// Wakes all whom what has happened concerns.
+    fn wake(&self) {
+        let queue = self.queue.lock();
+        queue.wake(self.may_commit(&queue));
     }
 
     fn may_commit(&self, queue: &Queue) -> bool {
@@ -119,9 +126,9 @@ impl Order {
             let has_work = queue.has_work(sends_max);
             if reached || has_failed || !has_work {
                 queue.committers -= 1;
+                queue.wake(self.may_commit(&queue));
                 drop(queue);
                 std::mem::forget(committing);
-                self.progress.notify_all();
                 // What failed is tried again by the next caller, or by the journal's thread where it does so by itself.
                 if has_work && (!has_failed || self.tier.pauses().is_some()) {
                     self.commit_signal.raise();
@@ -160,7 +167,7 @@ impl Order {
             queue = self.queue.lock();
             queue.end_telling();
             queue.durable = last;
-            self.progress.notify_all();
+            queue.wake(self.may_commit(&queue));
         }
     }
 
@@ -210,7 +217,6 @@ impl Drop for Committing<'_> {
         queue
             .stopped
             .get_or_insert_with(|| Failure::Unknown("a commit of the journal panicked".to_owned()));
-        drop(queue);
-        self.0.progress.notify_all();
+        queue.wake(false);
     }
 }

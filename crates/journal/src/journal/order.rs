@@ -11,7 +11,7 @@ use crate::chain::Position;
 use crate::epoch::Claim;
 use crate::manifest::Manifest;
 use crate::tier::{Keeping, Reserve};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_model::limits::MESSAGE_LEN_MAX;
@@ -30,8 +30,6 @@ pub struct Order {
     pub(super) began: Position,
     sealed_since: Option<Duration>,
     pub(super) queue: Mutex<Queue>,
-    /// Told when something became durable, or when a committer stepped back.
-    pub(super) progress: Condvar,
     /// Held by whoever makes a group of what waits.
     pub(super) forming: Mutex<()>,
     /// Every manifest but damaged ones, in order.
@@ -48,7 +46,6 @@ impl Order {
             began: beginning.at,
             sealed_since: beginning.sealed_since,
             queue: Mutex::new(Queue::new(beginning.at)),
-            progress: Condvar::new(),
             forming: Mutex::default(),
             manifests: Mutex::new(beginning.manifests),
             commit_signal: Signal::default(),
@@ -221,11 +218,8 @@ impl Order {
             queue.take_untold()
         };
         self.commit_signal.end();
-        {
-            // Under the lock, so that nobody begins to wait who has not heard of it.
-            let _queue = self.queue.lock();
-            self.progress.notify_all();
-        }
+        // Under the lock, so that nobody begins to wait who has not heard of it.
+        self.queue.lock().wake(false);
         if let Some(signal) = self.tier.ahead_signal() {
             signal.end();
         }

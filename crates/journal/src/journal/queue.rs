@@ -3,6 +3,7 @@
 //! Invariant: groups and records are in order; a group leaves only as the first one, and durable or for good.
 
 use super::Done;
+use super::progress::Waiters;
 use crate::chain::Position;
 use std::collections::VecDeque;
 use tenure_model::{Failure, Seq};
@@ -28,6 +29,7 @@ pub(super) struct Queue {
     pub(super) failures: u64,
     /// Set when nothing more is accepted.
     closed: bool,
+    pub(super) waiters: Waiters,
 }
 
 /// A record that is in order.
@@ -67,6 +69,7 @@ impl Queue {
             failed: None,
             failures: 0,
             closed: false,
+            waiters: Waiters::default(),
         }
     }
 

@@ -17,7 +17,8 @@ const REQUESTS: char = '\u{2592}';
 const REST: char = '\u{2591}';
 
 /// What the columns mean.
-const LEGEND: &str = "  requests  those that a program waits for, each as long as one that does nothing
+const LEGEND: &str = "  requests  those that a program waits for, each as long as one that does nothing; where several
+            callers keep all CPUs busy, by what each makes all of them later
   own code  CPU of the threads that answer, beyond that
   callers   CPU of the programs in the kernel, beyond that and beyond the baseline's: bytes handed over, less its code
   waiting   what is left: nobody ran, for a disk or a wake-up; less what the baseline waits, and less where CPUs overlap

@@ -4,6 +4,7 @@ use anyhow::Result;
 
 use super::{Metric, Workload, metric};
 use crate::bench::command::{command, run};
+use crate::bench::floor::Callers;
 use crate::bench::input::{Inputs, walk};
 use crate::bench::measure::{Content, Round};
 
@@ -19,6 +20,10 @@ impl Workload for CargoBuild {
                 "cargo build of six small crates, until durable",
             )]
         }
+    }
+
+    fn callers(&self) -> Callers {
+        Callers::Several
     }
 
     fn prepare(&self, inputs: &Inputs) -> Result<()> {

@@ -4,6 +4,7 @@ use anyhow::Result;
 
 use super::{Metric, Workload, metric};
 use crate::bench::command::run;
+use crate::bench::floor::Callers;
 use crate::bench::input::{Inputs, warm};
 use crate::bench::measure::Round;
 
@@ -23,6 +24,10 @@ impl Workload for NpmCi {
 
     fn rounds(&self) -> usize {
         11
+    }
+
+    fn callers(&self) -> Callers {
+        Callers::Several
     }
 
     fn prepare(&self, inputs: &Inputs) -> Result<()> {
