@@ -5,6 +5,7 @@ pub(crate) mod check;
 pub(crate) mod checkpoint;
 pub(crate) mod completions;
 pub(crate) mod delegations;
+pub(crate) mod diff;
 pub(crate) mod drive;
 pub(crate) mod fork;
 pub(crate) mod manual;

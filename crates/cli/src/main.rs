@@ -55,6 +55,7 @@ enum Command {
     Sync(commands::sync::Args),
     Checkpoint(commands::checkpoint::Args),
     Fork(commands::fork::Args),
+    Diff(commands::diff::Args),
     #[command(subcommand)]
     Branch(commands::branch::Command),
     Delegations(commands::delegations::Args),
@@ -90,6 +91,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Sync(args) => commands::sync::run(&args),
         Command::Checkpoint(args) => commands::checkpoint::run(&args),
         Command::Fork(args) => commands::fork::run(&args),
+        Command::Diff(args) => commands::diff::run(&args),
         Command::Branch(command) => commands::branch::run(&command),
         Command::Delegations(args) => commands::delegations::run(&args),
         Command::Drive(command) => commands::drive::run(&command),

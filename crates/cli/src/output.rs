@@ -102,6 +102,12 @@ pub(crate) fn log_to_stderr() {
         .try_init();
 }
 
+/// Tells whether what is printed is seen on a terminal, and whether in colours.
+pub(crate) fn seen() -> (bool, bool) {
+    let is_terminal = std::io::stdout().is_terminal();
+    (is_terminal, is_terminal && std::env::var_os("NO_COLOR").is_none())
+}
+
 /// Returns bytes in the unit that people read.
 pub(crate) fn bytes(count: u64) -> String {
     indicatif::BinaryBytes(count).to_string()

@@ -33,7 +33,7 @@ const REST: Duration = Duration::from_millis(50);
 /// How long a socket may take to let us in.
 const DIAL_MAX: Duration = Duration::from_secs(5);
 
-type AnyOwner = Arc<dyn Owner<Branch>>;
+pub(crate) type AnyOwner = Arc<dyn Owner<Branch>>;
 
 /// A drive that this process owns, and at whose socket it answers others.
 pub(crate) struct Hosting {

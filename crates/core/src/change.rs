@@ -188,10 +188,20 @@ impl<'a> Change<'a> {
         self.edits.remove(&Key::entry(parent, cookie));
     }
 
-    /// Takes one entry from an inode's count; without any left it becomes an orphan.
-    pub(crate) fn unlink(&mut self, ino: Ino, time: Timestamp) -> Result<(), Undecided> {
+    /// Takes one entry, which `parent` had, from an inode's count; without any left it becomes an orphan.
+    pub(crate) fn unlink(&mut self, ino: Ino, parent: Ino, time: Timestamp) -> Result<(), Undecided> {
         let mut attr = self.attr(ino)?;
-        attr.nlink = if attr.is_directory() { 0 } else { attr.nlink - 1 };
+        if attr.is_directory() {
+            attr.nlink = 0;
+        } else {
+            attr.nlink -= 1;
+            // Where its other entries are, if it has any, is not known from here.
+            attr.parent = if attr.parent == parent {
+                Ino(0)
+            } else {
+                attr.parent
+            };
+        }
         attr.ctime = time;
         if attr.nlink == 0 {
             self.orphan(ino)?;

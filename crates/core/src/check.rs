@@ -31,8 +31,10 @@ struct Counted {
     is_orphan: bool,
     xattrs: Xattrs,
     acl_mode: Option<u32>,
-    /// The directory with an entry for it that says that it is a directory.
+    /// The last directory with an entry for it that says that it is a directory.
     parent: Option<Ino>,
+    /// The directories with an entry for it, where it is none.
+    homes: Vec<Ino>,
     /// The kinds that entries say it is, each as a bit.
     kinds: u16,
 }
@@ -144,6 +146,8 @@ impl Count {
         child.named += 1;
         if is_directory {
             child.parent = Some(parent);
+        } else if child.homes.last() != Some(&parent) {
+            child.homes.push(parent);
         }
         child.kinds |= 1 << kind.d_type();
         let fault = |what: &str| {
@@ -233,7 +237,10 @@ impl Counted {
                 "its links are not the entries that name it",
             );
             must(self.entries == 0, "it has entries and is not a directory");
-            must(attr.parent == Ino(0), "it has a parent and is not a directory");
+            must(
+                attr.parent == Ino(0) || self.homes.contains(&attr.parent),
+                "the directory in which it says that it is has no entry for it",
+            );
         }
         faults
     }

@@ -81,7 +81,8 @@ pub struct Attr {
     pub size: u64,
     /// Bytes of a file that are not holes.
     pub allocated: u64,
-    /// The directory that holds a directory; `Ino(0)` for everything else.
+    /// The directory that holds a directory. Of anything else one of those that have an entry for it, or `Ino(0)` where that is
+    /// not known: the entry that was made last is gone, or was made by an earlier version.
     pub parent: Ino,
     /// Which kinds of extended attributes there are.
     pub xattrs: Xattrs,

@@ -30,8 +30,8 @@ use tenure_wire::shared::{
     Borrow, Borrowed, Brought, Deed, Heard, LockAsk, Look, Ordered, Seen, Sharer, Yield,
 };
 use tenure_wire::{
-    Access, BranchInfo, Chunk, Created, Delegation, Done, Error, Hold, Lent, Opened, Owner, Placed, Room,
-    Salvaged, SealedPack, ServerAddress, Shipped, Status, Verified, Who, identity,
+    Access, BranchInfo, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error, Hold, Lent, Opened,
+    Owner, Placed, Room, Salvaged, SealedPack, ServerAddress, Shipped, Status, Verified, Who, identity,
 };
 
 /// Bytes of records after which they are folded: replaying them takes a fraction of a second.
@@ -389,6 +389,15 @@ impl Owner<Branch> for Drive {
 
     fn delete_branch(&self, name: &BranchName) -> Result<(), Error> {
         self.inner.change(|| self.inner.delete_branch(name))
+    }
+
+    fn diff(&self, ask: &DiffAsk) -> Result<Differences, Error> {
+        self.inner.answer(|| self.inner.diff(ask))
+    }
+
+    fn contents(&self, name: &str, ino: Ino, offset: u64, len: u32) -> Result<Vec<u8>, Error> {
+        self.inner
+            .answer(|| self.inner.contents(name, ino, (offset, len)))
     }
 
     fn branches(&self) -> Result<Vec<BranchInfo>, Error> {

@@ -20,6 +20,7 @@ mod stray;
 mod vet;
 
 mod decide;
+mod diff;
 mod order;
 mod state;
 

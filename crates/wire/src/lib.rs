@@ -10,8 +10,9 @@ pub mod shared;
 pub mod transport;
 
 pub use owner::{
-    Access, BranchInfo, Chunk, Created, Delegation, Done, Error, Hold, Lease, Lent, NOTE, Opened, Owner,
-    Placed, Room, Salvaged, SealedPack, Shared, Shipped, Status, Verified, Who, identity,
+    Access, BranchInfo, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error, Hold, Lease, Lent,
+    NOTE, Opened, Owner, Placed, Room, Salvaged, SealedPack, Shared, Shipped, Status, Verified, Who,
+    identity,
 };
 pub use transport::{
     Connection, Dial, Dialer, Door, Greeting, Host, HostPort, Limits, Patience, ServerAddress, Servers,

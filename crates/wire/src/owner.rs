@@ -7,8 +7,8 @@ use crate::shared::{Borrow, Borrowed, Brought, Deed, Heard, LockAsk, Look, Order
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tenure_model::{
-    Address, Attr, Batch, BranchId, BranchName, CheckpointName, ChunkPlace, Digest, Epoch, Failure, Ino,
-    InoRange, Locked, PackNumber, Refusal, SessionId, Timestamp, record::Source,
+    Address, Attr, Batch, BranchId, BranchName, CheckpointName, ChunkPlace, Difference, Digest, Epoch,
+    Failure, Ino, InoRange, Locked, PackNumber, Refusal, SessionId, Timestamp, record::Source,
 };
 use thiserror::Error;
 
@@ -225,6 +225,28 @@ pub struct BranchInfo {
     pub message: String,
 }
 
+/// Which two states are compared, and what of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiffAsk {
+    /// The branch or checkpoint before.
+    pub before: String,
+    /// The branch or checkpoint after.
+    pub after: String,
+    /// The path at and below which differences are told; everything where it is empty.
+    pub below: Box<[u8]>,
+    /// The inode behind which to go on; `Ino(0)` at the beginning.
+    pub behind: Ino,
+}
+
+/// What was found to differ.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Differences {
+    /// Differences, in no order that means anything.
+    pub found: Vec<Difference>,
+    /// The inode behind which there may be more.
+    pub behind: Option<Ino>,
+}
+
 /// How an owner is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
@@ -428,6 +450,13 @@ pub trait Owner<B>: Send + Sync {
 
     /// Deletes a branch that nobody holds.
     fn delete_branch(&self, name: &BranchName) -> Result<(), Error>;
+
+    /// Returns what differs between two branches or checkpoints as they are now, as much as can be told at once. Who goes on
+    /// with a branch that has changed meanwhile hears of it as it is then.
+    fn diff(&self, ask: &DiffAsk) -> Result<Differences, Error>;
+
+    /// Returns at most `len` bytes of a file of a branch or checkpoint as it is now, from `offset` on; none behind its end.
+    fn contents(&self, name: &str, ino: Ino, offset: u64, len: u32) -> Result<Vec<u8>, Error>;
 
     /// Returns every branch and checkpoint, by name.
     fn branches(&self) -> Result<Vec<BranchInfo>, Error>;

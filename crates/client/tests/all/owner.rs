@@ -12,8 +12,8 @@ use tenure_model::{
 use tenure_server::Drive;
 use tenure_wire::shared::{Brought, Deed, LockAsk, Look, Ordered, Seen, Sharer};
 use tenure_wire::{
-    Access, BranchInfo, Chunk, Created, Delegation, Done, Error, Hold, Lent, Opened, Owner, Placed, Room,
-    Salvaged, SealedPack, Shipped, Status, Who,
+    Access, BranchInfo, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error, Hold, Lent, Opened,
+    Owner, Placed, Room, Salvaged, SealedPack, Shipped, Status, Who,
 };
 
 /// Is called once.
@@ -271,6 +271,14 @@ impl Owner<Branch> for Watched {
 
     fn delete_branch(&self, name: &BranchName) -> Result<(), Error> {
         self.drive.delete_branch(name)
+    }
+
+    fn diff(&self, ask: &DiffAsk) -> Result<Differences, Error> {
+        self.drive.diff(ask)
+    }
+
+    fn contents(&self, name: &str, ino: Ino, offset: u64, len: u32) -> Result<Vec<u8>, Error> {
+        self.drive.contents(name, ino, offset, len)
     }
 
     fn branches(&self) -> Result<Vec<BranchInfo>, Error> {

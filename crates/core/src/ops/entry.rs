@@ -37,7 +37,12 @@ impl Change<'_> {
         }
         let directory = self.directory(parent)?;
         let attr = self.new_inode(&directory, parent, ino, node, time)?;
-        self.answer(ino, Attr { nlink: 0, ..attr });
+        let attr = Attr {
+            nlink: 0,
+            parent: Ino(0),
+            ..attr
+        };
+        self.answer(ino, attr);
         self.orphan(ino)
     }
 
@@ -61,7 +66,7 @@ impl Change<'_> {
             rdev: if is_device { node.rdev } else { 0 },
             size: 0,
             allocated: 0,
-            parent: if is_directory { parent } else { Ino(0) },
+            parent,
             xattrs: Xattrs::default(),
             atime: time,
             mtime: time,
@@ -107,6 +112,7 @@ impl Change<'_> {
             self.adopt_orphan(ino)?;
         }
         attr.nlink += 1;
+        attr.parent = parent;
         attr.ctime = time;
         self.answer(ino, attr);
         self.put_entry(parent, name, cookie, ino, attr.kind.d_type());
@@ -134,7 +140,7 @@ impl Change<'_> {
         }
         self.remove_entry(parent, found.cookie);
         self.touch_directory(parent, -1, 0, time)?;
-        self.unlink(found.ino, time)
+        self.unlink(found.ino, parent, time)
     }
 
     pub(super) fn rmdir(&mut self, parent: Ino, name: &Name, time: Timestamp) -> Decided {
@@ -142,7 +148,7 @@ impl Change<'_> {
         self.refuse_full_directory(&attr)?;
         self.remove_entry(parent, found.cookie);
         self.touch_directory(parent, -1, -1, time)?;
-        self.unlink(found.ino, time)
+        self.unlink(found.ino, parent, time)
     }
 
     pub(super) fn refuse_full_directory(&self, attr: &Attr) -> Decided {

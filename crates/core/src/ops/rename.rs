@@ -85,7 +85,7 @@ impl Change<'_> {
             Some((old, old_attr)) => {
                 self.put_entry(to.0, to.1, old.cookie, moved.ino, moved.d_type);
                 self.touch_directory(to.0, 0, is_directory - i32::from(old_attr.is_directory()), time)?;
-                self.unlink(old.ino, time)?;
+                self.unlink(old.ino, to.0, time)?;
             }
             None => {
                 self.add_entry(to.0, to.1, moved.ino, moved.d_type)?;
@@ -118,13 +118,11 @@ impl Change<'_> {
         self.settle(one.ino, to.0, time)
     }
 
-    /// Notes when an inode was moved, and where a directory is now.
+    /// Notes when an inode was moved, and where it is now.
     fn settle(&mut self, ino: Ino, parent: Ino, time: Timestamp) -> Result<(), Undecided> {
         let mut attr = self.attr(ino)?;
         attr.ctime = time;
-        if attr.is_directory() {
-            attr.parent = parent;
-        }
+        attr.parent = parent;
         self.answer(ino, attr);
         Ok(())
     }
@@ -143,7 +141,7 @@ impl Change<'_> {
             rdev: 0,
             size: 0,
             allocated: 0,
-            parent: Ino(0),
+            parent,
             xattrs: Xattrs::default(),
             atime: time,
             mtime: time,

@@ -6,6 +6,7 @@
 
 mod step;
 
+use crate::diff::hold_against;
 use crate::reference::Reference;
 use crate::stored::{KEY, Pages, ROOT};
 use crate::visible::see;
@@ -336,6 +337,9 @@ fn live_through(names: NameHash, steps: &[Step]) {
             reference.see(),
             "a fork sees nothing of what others do"
         );
+    }
+    for pair in world.forks.windows(2) {
+        hold_against(&world.pages, &pair[0].0, &pair[1].0);
     }
 }
 

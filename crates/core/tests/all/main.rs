@@ -2,6 +2,7 @@
 
 mod cover;
 mod decisions;
+mod diff;
 mod faults;
 mod frayed;
 mod histories;

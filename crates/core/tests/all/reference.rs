@@ -47,7 +47,7 @@ struct Inode {
     rdev: u32,
     target: Vec<u8>,
     entries: BTreeMap<Vec<u8>, Ino>,
-    /// Where a directory was put last.
+    /// Where it was put last; of what is no directory nowhere, once it was taken from there.
     parent: Ino,
     bytes: Vec<Byte>,
     xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
@@ -145,7 +145,6 @@ impl Reference {
 
     pub(crate) fn attr(&self, ino: Ino) -> Attr {
         let inode = &self.0[&ino];
-        let is_directory = inode.kind == Kind::Directory;
         let bit = |name: &[u8], bit| if inode.xattrs.contains_key(name) { bit } else { 0 };
         let any = if inode.xattrs.is_empty() { 0 } else { Xattrs::ANY };
         let [atime, mtime, ctime, btime] = inode.times;
@@ -158,7 +157,7 @@ impl Reference {
             rdev: inode.rdev,
             size: (inode.target.len() + inode.entries.len() + inode.bytes.len()) as u64,
             allocated: inode.bytes.iter().flatten().count() as u64,
-            parent: if is_directory { inode.parent } else { Ino(0) },
+            parent: inode.parent,
             xattrs: Xattrs(any | bit(ACCESS, Xattrs::ACCESS_ACL) | bit(DEFAULT, Xattrs::DEFAULT_ACL)),
             atime,
             mtime,
@@ -215,7 +214,9 @@ impl Reference {
             } => {
                 refuse_unless(node.kind == Kind::File, Refusal::InvalidArgument)?;
                 self.directory(*parent)?;
-                self.begin(*parent, *ino, node, *time)
+                self.begin(*parent, *ino, node, *time)?;
+                self.inode(*ino)?.parent = Ino(0);
+                Ok(Some(*ino))
             }
             Op::Link {
                 ino,
@@ -384,6 +385,15 @@ impl Reference {
         }
         self.inode(parent)?.entries.remove(name.as_bytes());
         self.touch(parent, time);
+        self.leave(ino, parent, time)
+    }
+
+    /// Takes an inode from a directory.
+    fn leave(&mut self, ino: Ino, parent: Ino, time: Timestamp) -> Done {
+        let inode = self.inode(ino)?;
+        if inode.kind != Kind::Directory && inode.parent == parent {
+            inode.parent = Ino(0);
+        }
         self.changed(ino, time)
     }
 
@@ -449,7 +459,7 @@ impl Reference {
         self.inode(from.0)?.entries.remove(from.1.as_bytes());
         self.touch(from.0, time);
         if let Some(old) = replaced {
-            self.changed(old, time)?;
+            self.leave(old, to.0, time)?;
         }
         self.put(to, ino, time)?;
         if let RenameMode::Whiteout(whiteout) = mode {

@@ -66,7 +66,10 @@ impl Inner {
 
     fn seen_in(&self, branch: &Branch, look: &Look) -> Result<Seen, Error> {
         let seen = match look {
-            Look::Read { ino, offset, len } => self.look_at_bytes(branch, *ino, (*offset, *len)),
+            Look::Read { ino, offset, len } => {
+                let bytes = self.bytes_of(branch, *ino, (*offset, *len));
+                bytes.map(Seen::Bytes)
+            }
             Look::Attr(_)
             | Look::Lookup { .. }
             | Look::List { .. }
@@ -98,7 +101,13 @@ impl Inner {
         }
     }
 
-    fn look_at_bytes(&self, branch: &Branch, ino: Ino, (offset, len): (u64, u32)) -> Result<Seen, Error> {
+    /// Returns at most `len` bytes of a file from `offset` on.
+    pub(crate) fn bytes_of(
+        &self,
+        branch: &Branch,
+        ino: Ino,
+        (offset, len): (u64, u32),
+    ) -> Result<Vec<u8>, Error> {
         if len as usize > CHUNK_LEN_MAX {
             return Err(Refusal::InvalidArgument.into());
         }
@@ -117,7 +126,7 @@ impl Inner {
                 Extent::Chunk { at, start, .. } => self.packs.read_into(*at, *start, into),
             }
         })?;
-        Ok(Seen::Bytes(bytes))
+        Ok(bytes)
     }
 }
 

@@ -8,6 +8,7 @@ mod clones;
 mod cost;
 mod crash;
 mod damage;
+mod diff;
 mod drives;
 mod fold;
 mod fork;

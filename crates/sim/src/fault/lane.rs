@@ -15,11 +15,11 @@ use std::sync::mpsc;
 use tenure_core::Branch;
 use tenure_model::record::Source;
 use tenure_model::{
-    Address, Batch, BranchId, BranchName, CheckpointName, Failure, InoRange, Refusal, SessionId,
+    Address, Batch, BranchId, BranchName, CheckpointName, Failure, Ino, InoRange, Refusal, SessionId,
 };
 use tenure_wire::{
-    Access, BranchInfo, Chunk, Created, Delegation, Done, Error, Lent, Opened, Owner, Placed, Room, Salvaged,
-    Shipped, Status, Who,
+    Access, BranchInfo, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error, Lent, Opened, Owner,
+    Placed, Room, Salvaged, Shipped, Status, Who,
 };
 
 /// Times that one call is asked again, as in `tenure_wire`.
@@ -256,6 +256,14 @@ impl Owner<Branch> for Lane {
 
     fn delete_branch(&self, name: &BranchName) -> Result<(), Error> {
         self.once(|owner| owner.delete_branch(name))
+    }
+
+    fn diff(&self, ask: &DiffAsk) -> Result<Differences, Error> {
+        self.call(|owner| owner.diff(ask))
+    }
+
+    fn contents(&self, name: &str, ino: Ino, offset: u64, len: u32) -> Result<Vec<u8>, Error> {
+        self.call(|owner| owner.contents(name, ino, offset, len))
     }
 
     fn branches(&self) -> Result<Vec<BranchInfo>, Error> {

@@ -13,8 +13,8 @@ use tenure_model::{
     Address, Batch, BranchId, BranchName, CheckpointName, Digest, Ino, InoRange, Op, SessionId,
 };
 use tenure_wire::{
-    Access, BranchInfo, Chunk, Created, Delegation, Done, Error, Lent, Opened, Owner, Placed, Room, Salvaged,
-    Shipped, Status, Who,
+    Access, BranchInfo, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error, Lent, Opened, Owner,
+    Placed, Room, Salvaged, Shipped, Status, Who,
 };
 
 /// Told by whoever syncs, so that a fault can wait for batches that nobody waits for.
@@ -243,6 +243,14 @@ impl Owner<Branch> for Planted {
 
     fn delete_branch(&self, name: &BranchName) -> Result<(), Error> {
         self.honest().delete_branch(name)
+    }
+
+    fn diff(&self, ask: &DiffAsk) -> Result<Differences, Error> {
+        self.honest().diff(ask)
+    }
+
+    fn contents(&self, name: &str, ino: Ino, offset: u64, len: u32) -> Result<Vec<u8>, Error> {
+        self.honest().contents(name, ino, offset, len)
     }
 
     fn branches(&self) -> Result<Vec<BranchInfo>, Error> {

@@ -23,8 +23,8 @@ use tenure_wire::shared::{
     Borrow, Borrowed, Brought, Deed, Heard, Kept, LockAsk, Look, Ordered, Seen, Sharer, Yield,
 };
 use tenure_wire::{
-    Access, BranchInfo, Chunk, Created, Delegation, Done, Error, Hold, Lent, Opened, Owner, Placed, Room,
-    Salvaged, Shipped, Status, Who,
+    Access, BranchInfo, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error, Hold, Lent, Opened,
+    Owner, Placed, Room, Salvaged, Shipped, Status, Who,
 };
 
 /// Times that one call is asked again, as in `tenure_wire`.
@@ -442,6 +442,14 @@ impl Owner<Branch> for Post {
 
     fn delete_branch(&self, name: &BranchName) -> Result<(), Error> {
         self.call(|owner, _| owner.delete_branch(name))
+    }
+
+    fn diff(&self, ask: &DiffAsk) -> Result<Differences, Error> {
+        self.call(|owner, _| owner.diff(ask))
+    }
+
+    fn contents(&self, name: &str, ino: Ino, offset: u64, len: u32) -> Result<Vec<u8>, Error> {
+        self.call(|owner, _| owner.contents(name, ino, offset, len))
     }
 
     fn branches(&self) -> Result<Vec<BranchInfo>, Error> {

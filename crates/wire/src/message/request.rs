@@ -2,11 +2,14 @@
 
 use super::fields::{branch, branch_name, checkpoint_name, many, put_flag, put_text, session, tag};
 use super::shared::Ask;
-use crate::owner::{Access, Chunk, Placed, Who};
+use crate::owner::{Access, Chunk, DiffAsk, Placed, Who};
 use crate::shared::Sharer;
+use std::borrow::Cow;
 use tenure_model::codec::{Codec, Malformed, Reader, malformed, put_bytes, put_list, put_varint};
 use tenure_model::record::Source;
-use tenure_model::{Address, Batch, BranchId, BranchName, CheckpointName, Digest, PackNumber, SessionId};
+use tenure_model::{
+    Address, Batch, BranchId, BranchName, CheckpointName, Digest, Ino, PackNumber, SessionId,
+};
 
 /// A call with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,6 +120,19 @@ pub enum Request<'a> {
     },
     /// `Owner::delegations`.
     Delegations,
+    /// `Owner::diff`.
+    Diff(Cow<'a, DiffAsk>),
+    /// `Owner::contents`.
+    Contents {
+        /// The branch or checkpoint.
+        name: &'a str,
+        /// The file.
+        ino: Ino,
+        /// The first byte.
+        offset: u64,
+        /// How many at most.
+        len: u32,
+    },
     /// A word to the process that hosts the owner, about its mounts.
     Control {
         /// What it should do or tell.
@@ -221,6 +237,10 @@ kinds! {
     LookAgain = 37,
     /// `Owner::rejoin`, of a session to which something is lent.
     Reclaim = 38,
+    /// `Owner::diff`.
+    Diff = 39,
+    /// `Owner::contents`.
+    Contents = 40,
 }
 
 impl Kind {
@@ -264,6 +284,8 @@ impl<'a> Request<'a> {
             Request::Salvage(_) => Kind::Salvage,
             Request::Take { .. } => Kind::Take,
             Request::Delegations => Kind::Delegations,
+            Request::Diff(_) => Kind::Diff,
+            Request::Contents { .. } => Kind::Contents,
         }
     }
 
@@ -344,6 +366,18 @@ impl<'a> Request<'a> {
                 put_text(out, message);
             }
             Request::DeleteBranch(name) => put_text(out, name.as_str()),
+            Request::Diff(ask) => ask.write(out),
+            Request::Contents {
+                name,
+                ino,
+                offset,
+                len,
+            } => {
+                put_text(out, name);
+                put_varint(out, ino.0);
+                put_varint(out, *offset);
+                put_varint(out, u64::from(*len));
+            }
             Request::Check { deep } => put_flag(out, *deep),
             Request::Control { verb, arguments } => {
                 put_text(out, verb);
@@ -428,6 +462,31 @@ impl<'a> Request<'a> {
                 name: input.text()?,
             },
             Kind::Delegations => Request::Delegations,
+            Kind::Diff => Request::Diff(Cow::Owned(DiffAsk::read(input)?)),
+            Kind::Contents => Request::Contents {
+                name: input.text()?,
+                ino: Ino(input.varint()?),
+                offset: input.varint()?,
+                len: input.number()?,
+            },
+        })
+    }
+}
+
+impl Codec for DiffAsk {
+    fn write(&self, out: &mut Vec<u8>) {
+        put_text(out, &self.before);
+        put_text(out, &self.after);
+        put_bytes(out, &self.below);
+        put_varint(out, self.behind.0);
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            before: input.text()?.to_owned(),
+            after: input.text()?.to_owned(),
+            below: input.bytes()?.into(),
+            behind: Ino(input.varint()?),
         })
     }
 }

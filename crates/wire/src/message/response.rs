@@ -7,16 +7,16 @@ use super::fields::{
 use super::lent::{borrowed, put_borrowed};
 use super::shared::{locked, put_locked};
 use crate::owner::{
-    BranchInfo, Created, Delegation, Lease, Lent, Opened, Placed, Room, SESSION_TTL, Salvaged, SealedPack,
-    Shared, Shipped, Status, Verified,
+    BranchInfo, Created, Delegation, Differences, Lease, Lent, Opened, Placed, Room, SESSION_TTL, Salvaged,
+    SealedPack, Shared, Shipped, Status, Verified,
 };
 use crate::shared::{Borrowed, Heard, Ordered, Seen};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::time::Duration;
-use tenure_model::codec::{Codec, Malformed, Reader, malformed, put_list, put_varint};
-use tenure_model::{Address, BranchId, Epoch, Locked, Timestamp};
+use tenure_model::codec::{Codec, Malformed, Reader, malformed, put_list, put_option, put_varint};
+use tenure_model::{Address, BranchId, Epoch, Ino, Locked, Timestamp};
 
 /// What a call returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,6 +63,8 @@ pub enum Response<'a> {
     Borrowed(Borrowed<Infallible>),
     /// How old the owner's proof is.
     Proven(Duration),
+    /// What differs.
+    Differences(Differences),
 }
 
 impl<'a> Response<'a> {
@@ -154,6 +156,11 @@ impl<'a> Response<'a> {
                 out.push(22);
                 put_varint(out, millis(*age));
             }
+            Response::Differences(Differences { found, behind }) => {
+                out.push(23);
+                put_list(out, found);
+                put_option(out, behind.map(|ino| ino.0).as_ref());
+            }
         }
     }
 
@@ -191,6 +198,10 @@ impl<'a> Response<'a> {
             18 => Response::Delegations(input.list()?),
             21 => Response::Borrowed(borrowed(input)?),
             22 => Response::Proven(Duration::from_millis(input.varint()?)),
+            23 => Response::Differences(Differences {
+                found: input.list()?,
+                behind: input.option()?.map(Ino),
+            }),
             _ => return Err(malformed("response")),
         })
     }

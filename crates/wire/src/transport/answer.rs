@@ -82,7 +82,7 @@ impl Unanswered {
             self.framed(Err(refusal.into()), slot)
         });
         let patience = match self.kind {
-            Kind::Page | Kind::Read | Kind::Sealed | Kind::Part => LOAD_PATIENCE,
+            Kind::Page | Kind::Read | Kind::Sealed | Kind::Part | Kind::Contents => LOAD_PATIENCE,
             Kind::Open
             | Kind::Close
             | Kind::Renew
@@ -116,7 +116,8 @@ impl Unanswered {
             | Kind::Reclaim
             | Kind::Salvage
             | Kind::Take
-            | Kind::Delegations => Duration::ZERO,
+            | Kind::Delegations
+            | Kind::Diff => Duration::ZERO,
         };
         if let Ok(frame) = framed {
             self.visit.outbox.push(frame, patience);
@@ -195,6 +196,15 @@ fn answer_about<B>(
         Request::Salvage(batch) => return salvage(owner, batch, unanswered),
         Request::Take { session, name } => owner.take(session, name).map(|()| Response::Done),
         Request::Delegations => owner.delegations().map(Response::Delegations),
+        Request::Diff(ask) => owner.diff(&ask).map(Response::Differences),
+        Request::Contents {
+            name,
+            ino,
+            offset,
+            len,
+        } => owner
+            .contents(name, ino, offset, len)
+            .map(|bytes| Response::Bytes(bytes.into())),
         Request::Open(who) => {
             let opened = owner.open(&spoken.known(who));
             opened.map(|opened| {

@@ -8,8 +8,8 @@ use super::lane::{Again, Lane, Lost, Purpose, REPEATS_MAX, Reply};
 use super::patience::{Dial, Patience};
 use crate::message::{Answer, Ask, Hello, Request, Response, SESSIONS_MAX};
 use crate::owner::{
-    Access, BranchInfo, Chunk, Created, Delegation, Done, Error, Hold, Lent, Opened, Owner, Placed, Room,
-    Salvaged, SealedPack, Shared, Shipped, Status, Who, identity,
+    Access, BranchInfo, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error, Hold, Lent, Opened,
+    Owner, Placed, Room, Salvaged, SealedPack, Shared, Shipped, Status, Who, identity,
 };
 use crate::shared::{
     Borrow, Borrowed, Brought, Deed, Heard, Loan, LockAsk, Look, Ordered, Seen, Sharer, Yield,
@@ -266,6 +266,7 @@ take! {
     sealed: Response::Sealed(packs) => packs, Vec<SealedPack>;
     salvaged: Response::Salvaged(salvaged) => salvaged, Salvaged;
     delegations: Response::Delegations(delegations) => delegations, Vec<Delegation>;
+    differences: Response::Differences(differences) => differences, Differences;
     ordered: Response::Ordered(ordered) => ordered, Ordered;
     held: Response::Seen(Seen::Inode(_, attr)) => attr, Attr;
     locked: Response::Locked(locked) => locked, Locked;
@@ -572,6 +573,25 @@ impl<B> Owner<B> for Connection {
             done,
             self.patience.reply_max,
         )
+    }
+
+    fn diff(&self, ask: &DiffAsk) -> Result<Differences, Error> {
+        self.call_within(
+            &self.order,
+            Request::Diff(Cow::Borrowed(ask)),
+            differences,
+            self.patience.long_reply_max,
+        )
+    }
+
+    fn contents(&self, name: &str, ino: Ino, offset: u64, len: u32) -> Result<Vec<u8>, Error> {
+        let request = Request::Contents {
+            name,
+            ino,
+            offset,
+            len,
+        };
+        self.call(&self.load, request, bytes)
     }
 
     fn branches(&self) -> Result<Vec<BranchInfo>, Error> {

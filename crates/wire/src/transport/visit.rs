@@ -276,7 +276,7 @@ impl Visit {
         let pools = &self.station.pools;
         match kind {
             Kind::Ship | Kind::Salvage => self.queue_ship(job),
-            Kind::Page | Kind::Read | Kind::Sealed | Kind::Part => pools.load.take(job),
+            Kind::Page | Kind::Read | Kind::Sealed | Kind::Part | Kind::Contents => pools.load.take(job),
             Kind::Place if len <= LITTLE_CALL_LEN_MAX => pools.little.take(job),
             Kind::Place => pools.place.take(job),
             Kind::Secure => pools.secure.take(job),
@@ -295,6 +295,7 @@ impl Visit {
             | Kind::Branches
             | Kind::Take
             | Kind::Delegations
+            | Kind::Diff
             | Kind::Status => pools.rare.take(job),
             Kind::Renew => pools.hear.take(job),
             Kind::Control => pools.control.take(job),

@@ -1,7 +1,8 @@
 //! The bytes of messages and frames: kept for ever, equal when read back, and no trap for who reads them.
 
+use crate::errors::errors;
 use crate::leases::welcomes;
-use crate::samples::{any_outcome, any_request, errors, hello, requests, responses};
+use crate::samples::{any_outcome, any_request, hello, requests, responses};
 use proptest::prelude::*;
 use std::fmt::Write;
 use std::io::{self, Read};

@@ -6,7 +6,7 @@ use crate::samples::{address, batch, branch, checkpoint, chunk, drive, place, wh
 use std::fmt::Debug;
 use std::sync::{Arc, mpsc};
 use tenure_model::record::Source;
-use tenure_model::{Address, Batch, BranchId, Digest, Failure, PackNumber, Refusal, SessionId};
+use tenure_model::{Address, Batch, BranchId, Digest, Failure, Ino, PackNumber, Refusal, SessionId};
 use tenure_wire::{Access, Connection, Error, Greeting, Owner, Shared, Shipped, Who};
 
 over_every_carrier!(
@@ -73,6 +73,8 @@ fn outcomes(owner: &dyn Owner<Here>) -> Vec<String> {
     note(&owner.checkpoint(&branch("main"), &checkpoint("v1"), "with words"));
     note(&owner.delete_branch(&branch("main")));
     note(&owner.branches());
+    note(&owner.diff(&crate::differences::ask()));
+    note(&owner.contents("main", Ino(300), 5, 7));
     note(&owner.status());
     note(&owner.fold());
     note(&owner.check(false));

@@ -18,9 +18,9 @@ use tenure_model::{
 use tenure_wire::owner::SESSION_TTL;
 use tenure_wire::unix::listen;
 use tenure_wire::{
-    Access, BranchInfo, Chunk, Connection, Created, Delegation, Dial, Done, Door, Error, Greeting, Host,
-    Lent, Limits, Opened, Owner, Patience, Placed, Room, Salvaged, ServerAddress, Service, Shared, Shipped,
-    Status, Whereabouts, Who,
+    Access, BranchInfo, Chunk, Connection, Created, Delegation, Dial, DiffAsk, Differences, Done, Door,
+    Error, Greeting, Host, Lent, Limits, Opened, Owner, Patience, Placed, Room, Salvaged, ServerAddress,
+    Service, Shared, Shipped, Status, Whereabouts, Who,
 };
 
 /// What a branch is here.
@@ -352,6 +352,16 @@ impl Owner<Here> for Fake {
     fn delete_branch(&self, name: &BranchName) -> Result<(), Error> {
         self.begin(format!("delete_branch {name}"), |_| {
             Err(Refusal::Because(format!("{name} is the only branch")).into())
+        })
+    }
+
+    fn diff(&self, ask: &DiffAsk) -> Result<Differences, Error> {
+        self.begin(format!("diff {ask:?}"), |_| Ok(crate::differences::differences()))
+    }
+
+    fn contents(&self, name: &str, ino: Ino, offset: u64, len: u32) -> Result<Vec<u8>, Error> {
+        self.begin(format!("contents {name} {ino} {offset} {len}"), |_| {
+            Ok(vec![7; len as usize])
         })
     }
 

@@ -5,6 +5,8 @@ mod bytes;
 mod calls;
 mod carrier;
 mod cut;
+mod differences;
+mod errors;
 mod fake;
 mod foreign;
 mod guests;

@@ -1,5 +1,6 @@
 //! Messages: one fixed one of each kind, and any number of arbitrary ones.
 
+use crate::errors::errors;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::borrow::Cow;
@@ -9,7 +10,7 @@ use tenure_model::record::Source;
 use tenure_model::{
     ActId, Address, Attr, Batch, BranchId, BranchName, CheckpointName, ChunkPlace, Digest, DriveName, Epoch,
     Failure, Ino, InoRange, Kind, Lock, LockFamily, LockKind, LockOwner, LockRange, Locked, Name, Op,
-    PackNumber, Refusal, SessionId, Timestamp, limits,
+    PackNumber, SessionId, Timestamp, limits,
 };
 use tenure_wire::message::{Ask, Hello, Request, Response};
 use tenure_wire::shared::{
@@ -323,6 +324,7 @@ pub(crate) fn requests() -> Vec<(&'static str, Request<'static>)> {
     requests.extend(asks.map(|(name, ask)| (name, Request::Shared(sharer(), ask))));
     requests.extend(crate::leases::requests());
     requests.extend(crate::lent::requests());
+    requests.extend(crate::differences::requests());
     requests
 }
 
@@ -502,6 +504,7 @@ pub(crate) fn responses() -> Vec<(&'static str, Response<'static>)> {
     responses.extend(shared_responses());
     responses.extend(crate::leases::responses());
     responses.extend(crate::lent::responses());
+    responses.extend(crate::differences::responses());
     responses
 }
 
@@ -539,44 +542,6 @@ fn status_of_a_check() -> Status {
         verified: Some(Verified { packs, of, bytes }),
         ..status()
     }
-}
-
-/// Every refusal and failure.
-pub(crate) fn errors() -> Vec<(&'static str, Error)> {
-    let text = || "in words".to_owned();
-    vec![
-        ("not found", Refusal::NotFound.into()),
-        ("exists", Refusal::Exists.into()),
-        ("not a directory", Refusal::NotDirectory.into()),
-        ("is a directory", Refusal::IsDirectory.into()),
-        ("not empty", Refusal::NotEmpty.into()),
-        ("name too long", Refusal::NameTooLong.into()),
-        ("invalid name", Refusal::InvalidName.into()),
-        ("invalid argument", Refusal::InvalidArgument.into()),
-        ("too many links", Refusal::TooManyLinks.into()),
-        ("too large", Refusal::TooLarge.into()),
-        ("no space", Refusal::NoSpace.into()),
-        ("not permitted", Refusal::NotPermitted.into()),
-        ("access denied", Refusal::AccessDenied.into()),
-        ("read-only", Refusal::ReadOnly.into()),
-        ("no attribute", Refusal::NoAttribute.into()),
-        ("range", Refusal::Range.into()),
-        ("not supported", Refusal::NotSupported.into()),
-        ("no such offset", Refusal::NoSuchOffset.into()),
-        ("stale", Refusal::Stale.into()),
-        ("held", Refusal::Held { by: text() }.into()),
-        ("because", Refusal::Because(text()).into()),
-        ("did not happen", Failure::DidNotHappen(text()).into()),
-        ("unknown", Failure::Unknown(text()).into()),
-        ("no space left", Failure::NoSpace(text()).into()),
-        ("corrupt", Failure::Corrupt(text()).into()),
-        ("fenced", Failure::Fenced(text()).into()),
-        ("waits", Failure::Waits(text()).into()),
-        ("newer", Failure::Newer(text()).into()),
-        ("no chunk", Refusal::NoChunk { at: address(9) }.into()),
-        ("unjoined", Refusal::Unjoined.into()),
-        ("elsewhere", Refusal::Elsewhere { asked: 300 }.into()),
-    ]
 }
 
 /// Makes something live as long as a test, so that a message can borrow it.

@@ -92,6 +92,8 @@ pub(crate) fn outcome(request: &Request<'_>) -> Result<Response<'static>, Error>
         | Request::Salvage(_)
         | Request::Take { .. }
         | Request::Delegations
+        | Request::Diff(_)
+        | Request::Contents { .. }
         | Request::Shared(..) => return Err(Refusal::NotSupported.into()),
     })
 }

@@ -111,7 +111,8 @@ fn differences((before, old): (&View, &Seen), (after, new): (&View, &Seen)) -> V
     number("nlink", was.nlink.to_string(), is.nlink.to_string());
     number("size", was.size.to_string(), is.size.to_string());
     number("allocated", was.allocated.to_string(), is.allocated.to_string());
-    if was.parent != is.parent {
+    // Where anything else is shows in its names.
+    if was.is_directory() && was.parent != is.parent {
         number("parent", before.name(was.parent), after.name(is.parent));
     }
     for name in old.xattrs.keys().filter(|name| !new.xattrs.contains_key(*name)) {

@@ -1,0 +1,150 @@
+//! How a difference is printed for a person, with the lines of text that differ, as `patch` takes them.
+//!
+//! Invariant: what a file holds does nothing to a terminal; a program that reads a pipe gets the bytes as they are.
+
+use super::{details, path, paths, what};
+use crate::output;
+use crate::reach::AnyOwner;
+use anyhow::Result;
+use similar::{ChangeTag, TextDiff};
+use std::time::Duration;
+use tenure_model::limits::CHUNK_LEN_MAX;
+use tenure_model::{Difference, Kind, Side};
+
+/// Bytes of a file that is compared line by line; nobody reads the differences of a longer one.
+const TEXT_LEN_MAX: u64 = 1 << 20;
+/// Lines around those that differ, as `diff -u` has them.
+const CONTEXT: usize = 3;
+/// How long the shortest way from one text to the other is looked for; then a longer one will do.
+const LOOK_MAX: Duration = Duration::from_secs(2);
+/// Bytes among which a file that is no text has a zero, as git decides it.
+const PROBE_LEN: usize = 8000;
+
+const BOLD: &str = "\x1b[1m";
+const RED: &str = "\x1b[31m";
+const GREEN: &str = "\x1b[32m";
+const CYAN: &str = "\x1b[36m";
+
+/// Reads what a side of a difference holds.
+pub(super) type Read<'a> = dyn Fn(&Side) -> Result<Vec<u8>> + 'a;
+
+/// Returns the bytes of a file of a branch or checkpoint.
+pub(super) fn read(owner: &AnyOwner, name: &str, side: &Side) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    loop {
+        let part = owner.contents(name, side.ino, bytes.len() as u64, CHUNK_LEN_MAX as u32)?;
+        // One that grows while it is read is text no longer than what was told.
+        if part.is_empty() || bytes.len() as u64 > TEXT_LEN_MAX {
+            return Ok(bytes);
+        }
+        bytes.extend(part);
+    }
+}
+
+/// Prints a line for a difference and, where both sides are text, what differs in it.
+pub(super) fn print(one: &Difference, before: &Read<'_>, after: &Read<'_>) -> Result<()> {
+    let (is_terminal, has_colours) = output::seen();
+    let page = Page {
+        is_terminal,
+        has_colours,
+    };
+    let mut out = Vec::new();
+    let head = format!("{}  {}  {}", what(one), paths(one), details(one));
+    page.put(&mut out, BOLD, head.trim_end().as_bytes());
+    out.push(b'\n');
+    let is_compared = one.content_differs || one.before.is_none() || one.after.is_none();
+    if is_compared
+        && let Some(old) = text(one.before.as_ref(), before)?
+        && let Some(new) = text(one.after.as_ref(), after)?
+    {
+        page.hunks(&mut out, one, &old, &new);
+    }
+    output::raw(&out)
+}
+
+/// Returns a side's text, which is empty where there is none; none where it is not text.
+fn text(side: Option<&Side>, read: &Read<'_>) -> Result<Option<Vec<u8>>> {
+    let Some(side) = side else {
+        return Ok(Some(Vec::new()));
+    };
+    if side.attr.kind != Kind::File || side.attr.size > TEXT_LEN_MAX {
+        return Ok(None);
+    }
+    let bytes = read(side)?;
+    let is_text = !bytes.iter().take(PROBE_LEN).any(|byte| *byte == 0);
+    Ok(Some(bytes).filter(|_| is_text))
+}
+
+/// What is printed on.
+struct Page {
+    is_terminal: bool,
+    has_colours: bool,
+}
+
+impl Page {
+    fn hunks(&self, out: &mut Vec<u8>, one: &Difference, old: &[u8], new: &[u8]) {
+        let [old, new] =
+            [old, new].map(|text| text.split_inclusive(|byte| *byte == b'\n').collect::<Vec<_>>());
+        let diff = TextDiff::configure()
+            .timeout(LOOK_MAX)
+            .newline_terminated(true)
+            .diff_slices(&old, &new);
+        let mut unified = diff.unified_diff();
+        unified.context_radius(CONTEXT);
+        let name = |is_there: bool, bytes: &[u8]| {
+            if is_there {
+                path(bytes)
+            } else {
+                "/dev/null".to_owned()
+            }
+        };
+        let was_at = one.moved_from.as_ref().unwrap_or(&one.path);
+        let names = [
+            format!("--- {}\n", name(one.before.is_some(), was_at)),
+            format!("+++ {}\n", name(one.after.is_some(), &one.path)),
+        ];
+        for (at, hunk) in unified.iter_hunks().enumerate() {
+            if at == 0 {
+                names.iter().for_each(|name| self.put(out, BOLD, name.as_bytes()));
+            }
+            self.put(out, CYAN, format!("{}\n", hunk.header()).as_bytes());
+            for change in hunk.iter_changes() {
+                let (sign, colour) = match change.tag() {
+                    ChangeTag::Delete => (b'-', RED),
+                    ChangeTag::Insert => (b'+', GREEN),
+                    ChangeTag::Equal => (b' ', ""),
+                };
+                let mut line = vec![sign];
+                line.extend_from_slice(change.value());
+                if !line.ends_with(b"\n") {
+                    line.extend_from_slice(b"\n\\ No newline at end of file\n");
+                }
+                self.put(out, colour, &line);
+            }
+        }
+    }
+
+    /// Puts text in a colour where there are colours, and on a terminal without what would do something to it.
+    fn put(&self, out: &mut Vec<u8>, colour: &str, text: &[u8]) {
+        if !self.is_terminal {
+            return out.extend_from_slice(text);
+        }
+        let colour = if self.has_colours { colour } else { "" };
+        let (line, end) = match text.strip_suffix(b"\n") {
+            Some(line) => (line, &b"\n"[..]),
+            None => (text, &b""[..]),
+        };
+        out.extend_from_slice(colour.as_bytes());
+        for c in String::from_utf8_lossy(line).chars() {
+            if c.is_control() && !matches!(c, '\t' | '\n') {
+                out.extend(c.escape_default().to_string().bytes());
+            } else {
+                out.extend(c.encode_utf8(&mut [0; 4]).bytes());
+            }
+        }
+        if !colour.is_empty() {
+            out.extend_from_slice(b"\x1b[0m");
+        }
+        out.extend_from_slice(end);
+    }
+}
