@@ -187,3 +187,81 @@ impl Past {
         self.locks.judge(&self.lives)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: usize = 0;
+
+    fn call<T>(past: &mut Past, by: Party, outcome: &Result<T, Error>, at: (Epoch, bool)) -> Span {
+        let asked = past.asks(by, at.0);
+        past.told(asked, outcome, at)
+    }
+
+    fn over() -> Result<(), Error> {
+        Err(Refusal::Stale.into())
+    }
+
+    #[test]
+    fn who_is_over_because_of_another_need_not_be_told_after_it_is_known_that_that_one_was_away() {
+        for is_away in [true, false] {
+            let mut past = Past::default();
+            let (one, other) = (past.comes(), past.comes());
+            call(&mut past, one, &over(), (Epoch(1), false));
+            if is_away {
+                past.was_away(other);
+            }
+            past.all_are_known();
+            assert_eq!(past.judge().is_ok(), is_away);
+        }
+    }
+
+    /// Two write a file one after the other, and one syncs before the owner and the second are lost.
+    fn read_after_a_loss(looks_before_it_syncs: bool) -> Verdict<()> {
+        let (mut past, there) = (Past::default(), (Epoch(1), false));
+        let (one, other) = (past.comes(), past.comes());
+        let first = call(&mut past, one, &Ok(()), there);
+        past.wrote(first, FILE, 1);
+        let second = call(&mut past, other, &Ok(()), there);
+        past.wrote(second, FILE, 2);
+        if looks_before_it_syncs {
+            call(&mut past, one, &Ok(()), there);
+        }
+        let sync = call(&mut past, one, &Ok(()), (Epoch(1), true));
+        past.synced(sync);
+        past.dies(other);
+        let read = call(&mut past, one, &Ok(()), (Epoch(2), false));
+        past.read(read, FILE, 1);
+        past.judge()
+    }
+
+    #[test]
+    fn a_sync_covers_what_its_session_may_have_seen_and_nothing_else() {
+        assert!(read_after_a_loss(false).is_ok());
+        assert!(read_after_a_loss(true).is_err());
+    }
+
+    /// One changes a file that is lent to it, and another reads it as it was.
+    fn read_of_what_was_lent(loses_its_session: bool) -> Verdict<()> {
+        let mut past = Past::default();
+        let (one, other) = (past.comes(), past.comes());
+        let write = call(&mut past, one, &Ok(()), (Epoch(1), true));
+        past.wrote(write, FILE, 1);
+        let read = call(&mut past, other, &Ok(()), (Epoch(1), false));
+        past.read(read, FILE, 0);
+        if loses_its_session {
+            past.was_away(one);
+            call(&mut past, one, &over(), (Epoch(1), false));
+        } else {
+            call(&mut past, one, &Ok(()), (Epoch(1), false));
+        }
+        past.judge()
+    }
+
+    #[test]
+    fn what_was_done_on_a_loan_may_be_missing_only_once_its_session_is_lost() {
+        assert!(read_of_what_was_lent(true).is_ok());
+        assert!(read_of_what_was_lent(false).is_err());
+    }
+}
