@@ -26,10 +26,15 @@ impl Version {
     }
 
     /// Tells whether this version came before another, by what was asked before `read`.
-    fn came_before(&self, other: &Version, read: &Span) -> bool {
+    fn came_before(&self, other: &Version, read: &Span, lives: &Lives) -> bool {
+        // Where this one is lost, the other is what is left: before that, it was read by its session in its turn.
+        let is_lost_at = |call: &Span| {
+            let written = self.written.as_ref();
+            written.is_some_and(|written| lives.may_be_missing(written, call))
+        };
         let calls = other.written.iter().chain(&other.reads);
         let mut calls = calls.filter(|call| call.asked < read.asked);
-        calls.any(|call| self.is_seen_before(call))
+        calls.any(|call| self.is_seen_before(call) && (call.is_before(read) || !is_lost_at(call)))
     }
 }
 
@@ -74,7 +79,7 @@ fn judge_read(
         ));
     }
     for (later, other) in versions.iter().filter(|(other, _)| **other != number) {
-        let goes_back = other.is_seen_before(read) && version.came_before(other, read);
+        let goes_back = other.is_seen_before(read) && version.came_before(other, read, lives);
         let is_lost = other
             .written
             .is_some_and(|written| lives.may_be_missing(&written, read));
