@@ -4,7 +4,7 @@
 //! Invariant: what is lent is changed and read here only while this session may rely on it; whoever gives anything back has shipped all
 //! that it has done.
 
-use super::{Callers, Inner};
+use super::{Callers, Inner, State};
 use crate::branch::{Branch, Threads};
 use crate::lent::{Closes, Released};
 use crate::wait;
@@ -146,14 +146,16 @@ impl Inner {
 
     /// Asks for a directory; none where the copy is too old.
     fn ask_for_loan(&self, directory: Ino, is_shipped: bool) -> Result<Option<bool>, Error> {
-        let owners = self.state.lock().rejoined;
+        let mut owners = 0;
         let ask = Borrow {
             directory,
             copy: self.held.copied(),
             is_shipped,
         };
         let who = self.who;
-        match self.ask(Callers::MayLeave, |owner| owner.borrow(who, &ask))? {
+        // By then another owner may have been brought what is known here, and asked.
+        let note = |state: &mut State, _: &Result<_, _>| owners = state.rejoined;
+        match self.ask_then(Callers::MayLeave, |owner| owner.borrow(who, &ask), note)? {
             Borrowed::No => Ok(Some(false)),
             Borrowed::Behind => Ok(None),
             Borrowed::Lent(loan) => self.take_up(loan, owners).map(Some),

@@ -268,11 +268,16 @@ impl Inner {
 }
 
 impl Share {
-    /// Tells whether nobody but a session has a directory, or needs it, or works there.
+    /// Tells whether nobody but a session has a directory, or needs it, or works there. Who has it and asks was not told so, and would
+    /// never give it back: he is told, whoever needs it.
     fn may_lend(&self, directory: Ino, session: SessionId, now: Duration) -> bool {
-        self.cover.over(directory).is_none_or(|lent| lent.by == session)
-            && !self.asked.is_wanted(directory, session, now)
-            && !self.changes.is_worked_on(session, directory, now)
+        match self.cover.over(directory) {
+            Some(lent) => lent.by == session,
+            None => {
+                !self.asked.is_wanted(directory, session, now)
+                    && !self.changes.is_worked_on(session, directory, now)
+            }
+        }
     }
 }
 

@@ -579,6 +579,18 @@ fn a_session_that_does_not_come_to_the_next_owner_leaves_what_it_brings_later_in
     assert_eq!(reader.names(), ["unshipped"]);
 }
 
+/// Else nobody would hear of it when it is to be given back.
+#[test]
+fn who_was_not_told_that_something_is_lent_to_him_is_told_also_when_another_needs_it_by_then() {
+    let (_, _drive, mut ada, mut bob) = two(&MemoryBucket::new());
+    assert!(matches!(ada.ask(Ino::ROOT, true), Ok(Borrowed::Lent(_))));
+    asked(bob.create(Ino::ROOT, "theirs", Kind::File));
+    assert!(ada.borrow(Ino::ROOT));
+    ada.pump();
+    bob.create(Ino::ROOT, "theirs", Kind::File).unwrap();
+    assert!(!ada.borrow(Ino::ROOT), "he needs it");
+}
+
 #[test]
 fn who_is_ousted_while_the_bucket_fails_keeps_nothing_and_brings_what_it_had_into_a_stray() {
     let faulty = Arc::new(FaultyBucket::new(Arc::new(made()), faulty::Plan::none()));
