@@ -43,10 +43,7 @@ fn begin(queue: &mut Queue, seq: Seq) -> Arc<Condvar> {
 }
 
 fn end(queue: &mut Queue, turn: &Arc<Condvar>) {
-    queue
-        .waiters
-        .0
-        .retain(|waiter| !Arc::ptr_eq(&waiter.turn, turn));
+    queue.waiters.0.retain(|waiter| !Arc::ptr_eq(&waiter.turn, turn));
 }
 
 impl Queue {
