@@ -16,7 +16,7 @@ use tenure_journal::{Journal, Manifest, Opening};
 use tenure_model::codec::Codec;
 use tenure_model::{Act, Batch, ChunkPlace, DriveName, Epoch, Failure, PackNumber, Record, Seq, counted};
 use tenure_store::Bucket;
-use tenure_store::pack::{PackName, Packs};
+use tenure_store::pack::{PackName, Packs, open_key};
 use tenure_wire::Error;
 
 /// A drive as it was recovered.
@@ -40,8 +40,6 @@ pub(crate) struct Recovered {
 struct Recovery<'a> {
     bucket: &'a dyn Bucket,
     name: DriveName,
-    /// The epoch that begins.
-    epoch: Epoch,
     state: State,
     memory: Memory,
     loader: Loader,
@@ -50,6 +48,8 @@ struct Recovery<'a> {
     left_open: BTreeMap<PackNumber, Vec<ChunkPlace>>,
     /// The packs that are sealed, also those that are known from the rows alone.
     sealed: BTreeSet<PackNumber>,
+    /// The epoch of the manifest that was begun with: what earlier owners were filling may be named before the records that are replayed.
+    folded_in: Epoch,
     records: u64,
     record_bytes: u64,
     notices: Vec<String>,
@@ -136,7 +136,7 @@ impl<'a> Recovery<'a> {
         Ok(Self {
             bucket,
             name: name.clone(),
-            epoch: opening.epoch(),
+            folded_in: opening.manifest().map_or(Epoch(0), |manifest| manifest.epoch),
             state,
             memory,
             loader,
@@ -205,6 +205,13 @@ impl<'a> Recovery<'a> {
         Ok(())
     }
 
+    /// Tells whether nothing can name what an open pack holds of which the records since the manifest name nothing. Whatever names
+    /// it came in its own epoch or later, and a manifest of that epoch names sealed packs alone.
+    fn is_needless(&self, number: PackNumber) -> bool {
+        let filled_in = Epoch(number.0 >> NUMBER_BITS);
+        filled_in >= self.folded_in && !self.sealed.contains(&number) && !self.packs.is_lost(number)
+    }
+
     /// Seals what was being filled when the last owner ended, and notes what was lost of it.
     fn recover_open_packs(&mut self) -> Result<(), Error> {
         if self.packs.are_held() && !self.left_open.is_empty() {
@@ -216,15 +223,14 @@ impl<'a> Recovery<'a> {
             if !places.is_empty() || !hints.is_empty() {
                 let recovered = self.packs.recover_open(number, &places, &hints)?;
                 self.packs.lose(number, &recovered.missing)?;
+            } else if self.is_needless(number) {
+                self.packs.discard_open(number)?;
             } else if !self.packs.is_lost(number) {
-                let discarded = self.packs.discard_open(number)?;
-                // The last owner leaves such packs when it is killed. Those of owners before were looked at when it began.
-                if Epoch(number.0 >> NUMBER_BITS).next() < self.epoch {
-                    self.notices.push(format!(
-                        "{discarded} was removed: nothing names what it holds, and it is left of an owner before the last; if a list of \
-                         what is missing of it was deleted, restore both from a copy of the bucket"
-                    ));
-                }
+                self.notices.push(format!(
+                    "{} is left as it is: files may need what it holds, and the list beside it (`.lost`) that says what belongs there is \
+                     gone; restore the list too from a copy of the bucket, or remove the file if `tenure check --deep` finds nothing missing",
+                    open_key(name, number)
+                ));
             }
         }
         trail::remove_left(bucket, name)?;

@@ -107,7 +107,7 @@ impl PackName {
 }
 
 /// Returns the key of a pack that is being filled.
-fn open_key(drive: &DriveName, number: PackNumber) -> Key {
+pub fn open_key(drive: &DriveName, number: PackNumber) -> Key {
     Key::in_drive(drive, &["packs", &format!("{}.{OPEN}", number_text(number.0))])
 }
 

@@ -10,7 +10,7 @@ use super::writer::{Guard, PackWriter};
 use super::{Entry, OPEN, PACK_LEN_TARGET, PackName, Recovered, Sealed, open_key, recover};
 use crate::bucket::{Bucket, missing_or_short};
 use crate::cache::{Body, Cache, Source};
-use crate::key::{Key, parse_number};
+use crate::key::parse_number;
 use crate::signal::Signal;
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
@@ -265,14 +265,12 @@ impl Packs {
         recover::recover(to, &self.drive, number, (places, hints))
     }
 
-    /// Removes a pack that a crash left open and of which the journal names nothing; returns what it was called.
-    pub fn discard_open(&self, number: PackNumber) -> Result<Key, Failure> {
+    /// Removes a pack that a crash left open and of which nothing names what it holds.
+    pub fn discard_open(&self, number: PackNumber) -> Result<(), Failure> {
         if let Some(Slot::Open(_)) = self.slots.read().get(&number) {
             return Err(Failure::DidNotHappen(format!("pack {number} is being filled")));
         }
-        let key = open_key(&self.drive, number);
-        self.home.remove(&key)?;
-        Ok(key)
+        self.home.remove(&open_key(&self.drive, number))
     }
 
     /// Makes a sealed pack known, such as one that another process sealed.
