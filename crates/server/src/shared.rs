@@ -10,6 +10,7 @@ mod batch;
 mod changes;
 mod demand;
 mod gather;
+mod interest;
 mod loan;
 mod lock;
 mod look;
@@ -21,6 +22,7 @@ pub(crate) use batch::Decided;
 use changes::Changes;
 use demand::Asked;
 use gather::Gathering;
+use interest::Interest;
 use std::collections::{BTreeMap, BTreeSet};
 use tenure_core::{Cover, Locks, Missing, Undecided};
 use tenure_model::{BranchId, Failure, Ino, Refusal, SessionId};
@@ -55,6 +57,7 @@ struct Share {
     /// The number of the last loan.
     loans: u64,
     changes: Changes,
+    interest: Interest,
     /// What holders were asked so far.
     asked: Asked,
 }
