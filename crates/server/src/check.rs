@@ -99,7 +99,7 @@ impl Inner {
     }
 
     fn verify_packs(&self, packed: &mut Packed, faults: &mut Vec<String>) {
-        let numbers: BTreeSet<_> = self.packs.table().iter().map(|pack| pack.number).collect();
+        let numbers = self.packs.numbers();
         let of = numbers.len() as u64;
         let tell = |change: &dyn Fn(&mut Verified)| change(self.verified.lock().get_or_insert_default());
         tell(&|verified| verified.of = of);

@@ -47,7 +47,18 @@ impl Health {
 
     /// Stops the drive because `what` failed, and with it what may have been accepted or placed.
     pub(crate) fn stop_after(&self, what: &str, failure: &Failure) {
-        let after = "nothing that was acknowledged is lost; end this process and open the drive again";
+        let after = match failure {
+            // What is there no more may have been acknowledged.
+            Failure::Corrupt(_) => "copy what can still be read, end this process and open the drive again",
+            Failure::DidNotHappen(_)
+            | Failure::Unknown(_)
+            | Failure::Waits(_)
+            | Failure::NoSpace(_)
+            | Failure::Newer(_)
+            | Failure::Fenced(_) => {
+                "nothing that was acknowledged is lost; end this process and open the drive again"
+            }
+        };
         self.stop(match failure {
             Failure::Fenced(why) => Failure::Fenced(why.clone()),
             Failure::DidNotHappen(_)

@@ -67,6 +67,19 @@ impl FolderFile {
         Ok(())
     }
 
+    /// Fails where somebody has removed the file: what it holds is in the bucket no more, however durable it is.
+    fn check_name(&self) -> Result<(), Failure> {
+        let stat = rustix::fs::fstat(&self.plain).map_err(|errno| self.failed("read", errno))?;
+        // Some file systems count no names.
+        if self.links > 0 && stat.st_nlink == 0 {
+            return Err(Failure::Corrupt(format!(
+                "{}: it was removed from the bucket while it was written: what was synced into it may be lost",
+                self.key
+            )));
+        }
+        Ok(())
+    }
+
     /// Returns the direct file where these bytes may go to it.
     fn direct_for(&self, offset: u64, bytes: &[u8]) -> Option<&OwnedFd> {
         let block = BLOCK_LEN as u64;
@@ -110,7 +123,8 @@ impl DiskFile for FolderFile {
                 .and_then(|()| self.sync_data()),
             done => done,
         };
-        written.map_err(|errno| self.uncertain("write", errno))
+        written.map_err(|errno| self.uncertain("write", errno))?;
+        self.check_name()
     }
 
     fn read_parts(&self, offset: u64, parts: &mut [IoSliceMut<'_>]) -> Result<(), Failure> {
@@ -119,7 +133,8 @@ impl DiskFile for FolderFile {
 
     fn sync(&self) -> Result<(), Failure> {
         self.requests.count(RequestKind::Sync);
-        self.sync_data().map_err(|errno| self.uncertain("sync", errno))
+        self.sync_data().map_err(|errno| self.uncertain("sync", errno))?;
+        self.check_name()
     }
 
     fn settle(&self) -> Result<(), Failure> {

@@ -7,6 +7,9 @@ use tenure_model::Failure;
 /// Bytes of a pack's body under one checksum: what a read of one byte costs, and 1 in 4,096 for the checksums.
 pub(crate) const CHECKED_LEN: usize = 16 << 10;
 
+/// Bytes of a pack that are read at once to verify all of it: it takes a far store about as long to send as to be asked.
+pub(super) const SCRUB_LEN: usize = 256 * CHECKED_LEN;
+
 /// Fills parts, one behind the other, from an offset.
 pub(super) type ReadParts<'a> = &'a dyn Fn(u64, &mut [IoSliceMut<'_>]) -> Result<(), Failure>;
 

@@ -313,6 +313,11 @@ impl Packs {
         sealed.map(|pack| pack.name()).collect()
     }
 
+    /// Returns the numbers of all packs, those that are being filled too.
+    pub fn numbers(&self) -> Vec<PackNumber> {
+        self.slots.read().keys().copied().collect()
+    }
+
     /// Tells whether there is such a pack.
     pub fn is_known(&self, number: PackNumber) -> bool {
         self.slots.read().contains_key(&number)
@@ -417,11 +422,11 @@ impl Packs {
         }
     }
 
-    /// Reads all of a sealed pack from the bucket and verifies every block and every digest; returns its length. `read` is
-    /// told of the bytes by and by.
+    /// Reads all of a pack from the bucket and verifies every block and every digest; returns its length. Of one that is being filled
+    /// it verifies the blocks that are written: what is not, is in memory. `read` is told of the bytes by and by.
     pub fn verify(&self, number: PackNumber, read: &dyn Fn(u64)) -> Result<u64, Failure> {
         match self.slot(number)? {
-            Slot::Open(writer) => Ok(writer.len()),
+            Slot::Open(writer) => writer.verify(read),
             Slot::Sealed(packs) => packs
                 .iter()
                 .try_fold(0, |len, pack| Ok(len + pack.verify(&*self.bucket, read)?)),

@@ -1,6 +1,6 @@
 //! A sealed pack: an object with an index, which is read when it is first needed.
 
-use super::blocks::{CHECKED_LEN, checksums, read_verified, touched};
+use super::blocks::{CHECKED_LEN, SCRUB_LEN, checksums, read_verified, touched};
 use super::index::{BadFooter, FOOTER_LEN, Footer, Index};
 use super::{Entry, PackName, Sealed};
 use crate::bucket::{Bucket, missing_or_short, whole_len};
@@ -16,8 +16,6 @@ use tenure_model::{Digest, DriveName, Failure};
 const DIGEST_LEN_MAX: usize = CHECKED_LEN;
 /// Bytes of a pack's end that are read for its index: most have it there.
 const END_LEN: usize = 128 << 10;
-/// Bytes of a pack that are read at once to verify all of it: it takes a far store about as long to send as to be asked.
-const SCRUB_LEN: usize = 256 * CHECKED_LEN;
 
 /// A sealed pack of a drive.
 pub(super) struct SealedPack {

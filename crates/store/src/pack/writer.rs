@@ -4,10 +4,11 @@
 //! last block of what was flushed before it was full. Invariant: what is not in whole checksummed blocks on disk
 //! is in a buffer, so that every read is either from there or verified.
 
-use super::blocks::{CHECKED_LEN, read_verified, touched};
+use super::blocks::{CHECKED_LEN, SCRUB_LEN, read_verified, touched};
 use super::buffer::{Buffer, Spare};
 use super::home::Home;
 use super::{Entry, EntryKind, Sealed, index, open_key, seal};
+use crate::bucket::missing_or_short;
 use crate::disk::DiskFile;
 use crate::key::Key;
 use crate::signal::Signal;
@@ -252,6 +253,27 @@ impl PackWriter {
         drop(state);
         let read = |offset: u64, parts: &mut [IoSliceMut<'_>]| self.file.read_parts(offset, parts);
         read_verified(&read, &checksums, checked, offset, from_disk, &self.key)
+    }
+
+    /// Reads all that is on the disk in whole blocks and verifies it, and looks whether the file is there; returns how many bytes
+    /// were appended. `read` is told of the bytes by and by.
+    pub(super) fn verify(&self, read: &dyn Fn(u64)) -> Result<u64, Failure> {
+        let end = (self.state.lock().checksums.len() * CHECKED_LEN) as u64;
+        let mut bytes = vec![0; SCRUB_LEN];
+        let mut at = 0;
+        while at < end {
+            let len = (end - at).min(SCRUB_LEN as u64);
+            self.read_range(at, &mut bytes[..len as usize])?;
+            read(len);
+            at += len;
+        }
+        // While it is sealed it has one name or the other.
+        let _syncing = self.syncing.lock();
+        let is_open = self.state.lock().sealed.is_none();
+        if is_open && self.home.open(&self.key)?.is_none() {
+            return Err(missing_or_short(&self.key));
+        }
+        Ok(self.len())
     }
 
     /// Fills `into` with the first bytes of what was sealed.

@@ -57,6 +57,28 @@ fn a_bucket_in_memory_conforms_after_it_was_copied_and_lost_power() {
 }
 
 #[test]
+fn a_file_that_was_removed_while_it_was_written_is_not_said_to_be_durable() {
+    let folder = tempfile::tempdir().unwrap();
+    let bucket = FolderBucket::create(folder.path()).unwrap();
+    let key = key("drives/work/packs/1.open");
+    let file = bucket.disk().unwrap().create(&key).unwrap();
+    file.write_at(0, b"synced").unwrap();
+    assert_eq!(file.sync(), Ok(()));
+    std::fs::remove_file(folder.path().join(key.as_str())).unwrap();
+    for synced in [file.sync(), file.settle(), file.write_durably(6, b" later")] {
+        let failure = synced.unwrap_err();
+        assert!(
+            matches!(&failure, Failure::Corrupt(why) if why.contains(key.as_str()) && why.contains("removed")),
+            "{failure}"
+        );
+    }
+    let mut bytes = [0; 12];
+    file.read_parts(0, &mut [std::io::IoSliceMut::new(&mut bytes)])
+        .unwrap();
+    assert_eq!(&bytes, b"synced later", "it can be copied");
+}
+
+#[test]
 fn a_folder_bucket_is_found_again_with_what_it_holds() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("deep/bucket");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tenure_model::{Digest, Failure};
 use tenure_store::faulty::{CallKind, Fault, Plan};
 use tenure_store::pack::{EntryKind, PackName, Packs, Sealed};
-use tenure_store::{Bucket, FaultyBucket, Key, MemoryBucket};
+use tenure_store::{Bucket, FaultyBucket, FolderBucket, Key, MemoryBucket};
 
 fn sealed() -> (MemoryBucket, Content, Sealed) {
     let memory = MemoryBucket::new();
@@ -44,6 +44,33 @@ fn a_damaged_block_fails_what_touches_it_and_nothing_else() {
     assert_eq!(packs.read(addresses[0]), Ok(chunk(1, 5_000)));
     assert_eq!(packs.read(addresses[3]), Ok(chunk(4, 40_000)));
     assert_names(&packs.verify(number(1), &|_| ()).unwrap_err(), &sealed.key);
+}
+
+#[test]
+fn a_pack_that_is_being_filled_is_verified_as_far_as_it_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let bucket = Arc::new(FolderBucket::create(folder.path()).unwrap());
+    let packs = filling(bucket.clone(), USUAL);
+    let pack = packs.start(number(1)).unwrap();
+    let mut content = Content::default();
+    (0..3).for_each(|seed| content.append(&pack, &chunk(seed, 50_000)));
+    pack.flush(pack.len()).unwrap();
+    content.append(&pack, &chunk(3, 50_000));
+    assert_eq!(packs.numbers(), [number(1)]);
+    assert_eq!(packs.verify(number(1), &|_| ()), Ok(200_000));
+    let key = bucket.list("drives/work/packs/").unwrap().remove(0);
+    let path = folder.path().join(key.as_str());
+    let change = |byte: u8| {
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, &[byte], 60_000).unwrap();
+    };
+    let was = chunk(1, 50_000)[10_000];
+    change(!was);
+    assert_names(&packs.verify(number(1), &|_| ()).unwrap_err(), &key);
+    change(was);
+    assert_eq!(packs.verify(number(1), &|_| ()), Ok(200_000));
+    std::fs::remove_file(&path).unwrap();
+    assert_names(&packs.verify(number(1), &|_| ()).unwrap_err(), &key);
 }
 
 #[test]
