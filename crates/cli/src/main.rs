@@ -9,6 +9,7 @@ mod cache;
 mod clock;
 mod commands;
 mod drives;
+mod ending;
 mod error;
 mod hint;
 mod home;

@@ -128,7 +128,7 @@ impl Reached {
         };
         hosting
             .map_or(Ok(()), Hosting::end)
-            .context("the drive could not be closed; what was synced is safe")
+            .context("the drive could not be closed")
     }
 }
 

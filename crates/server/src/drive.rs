@@ -20,8 +20,8 @@ use tenure_core::tree::Memory;
 use tenure_journal::{Draw, Sizes as JournalSizes};
 use tenure_model::record::Source;
 use tenure_model::{
-    Address, Attr, Batch, BranchId, BranchName, CheckpointName, Clock, Digest, DriveName, Epoch, Ino,
-    InoRange, Locked, PackNumber, Seq, SessionId,
+    Address, Attr, Batch, BranchId, BranchName, CheckpointName, Clock, Digest, DriveName, Epoch, Failure,
+    Ino, InoRange, Locked, PackNumber, Seq, SessionId,
 };
 use tenure_store::pack::{PackName, Packs, Sizes as PackSizes};
 use tenure_store::{Bucket, Cache};
@@ -188,27 +188,32 @@ impl Drive {
     /// Makes everything durable, folds it, and gives the drive up: whoever calls meanwhile or afterwards is told that it was
     /// closed.
     ///
-    /// Sessions of this process end. When it fails the drive stays open.
+    /// Sessions of this process end. When it fails the drive stays open, unless what is in the way would keep the next owner out:
+    /// that is told once it is closed.
     pub fn close(&self) -> Result<(), Error> {
+        let mut in_the_way = None;
         if self.inner.time_to_wait().is_zero() {
             // The next owner waits for nothing, so nothing is answered any more.
             self.inner.proof.leave(true);
-            self.give_up().inspect_err(|_| self.inner.proof.leave(false))?;
+            in_the_way = self.give_up().inspect_err(|_| self.inner.proof.leave(false))?;
         }
         // An owner that had to wait for the one before leaves that to the next one, by not saying that it has ended.
         self.end();
-        Ok(())
+        in_the_way.map_or(Ok(()), |failure| Err(failure.into()))
     }
 
-    fn give_up(&self) -> Result<(), Error> {
+    /// Makes everything durable and ends the journal; returns what is in the way of the next owner, if anything is.
+    fn give_up(&self) -> Result<Option<Failure>, Error> {
         self.inner.end_hosted_sessions()?;
         self.inner.fold()?;
         let journal = self.inner.with(|live| live.journal().cloned())?;
-        if let Err(failure) = journal.close() {
+        let closed = journal.close().inspect_err(|failure| {
             // All is durable and folded; the next owner does what is left of the journal's end.
             tracing::warn!(%failure, "the journal could not be closed");
-        }
-        Ok(())
+        });
+        Ok(closed
+            .err()
+            .filter(|failure| matches!(failure, Failure::Corrupt(_))))
     }
 
     /// Stops the threads and lets the journal and its lock go.

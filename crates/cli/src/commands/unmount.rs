@@ -1,7 +1,8 @@
 //! `tenure unmount`: waits until everything is durable, takes the mount away, and says so.
 
 use crate::commands::sync;
-use crate::error::Told;
+use crate::ending::{self, Listener};
+use crate::error::{FAILED, Told};
 use crate::mounts;
 use crate::output;
 use crate::status::{Mounted, Status};
@@ -51,18 +52,19 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Ok(mounted) => mounted,
         Err(error) => return clear_dead(dir, error),
     };
-    let status = mounted.status;
+    let mut status = mounted.status;
     match &status.lost {
         Some(_) if status.is_durable() => {}
         Some(why) => return Err(not_durable(why, &status)),
         None if status.read_only => {}
-        None => sync_with_progress(dir, &status)?,
+        None => status = sync_with_progress(dir, &status)?,
     }
     let how = if args.detach {
         Unmount::Detach
     } else {
         Unmount::Idle
     };
+    let listener = Listener::to(status.pid);
     let process = Pid::from_raw(status.pid as i32).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
     unmount_soon(dir, how).map_err(|error| {
         let at = output::quoted(dir);
@@ -98,6 +100,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     if let Some(process) = process {
         wait_for_end(&process, status.pid)?;
+        // Where it cannot be heard, what it has said as it synced stands.
+        listener.map_or(Ok(()), |listener| refuse_failed(listener.hear(), &status))?;
     }
     output::line(format_args!(
         "unmounted {}: everything is durable ({} tier){}",
@@ -105,6 +109,25 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         status.tier,
         status.lost.map_or_else(String::new, |why| format!("; {why}"))
     ))
+}
+
+/// Fails where the process of a mount that is gone has not closed its drive, so that not everything may be there.
+fn refuse_failed(ended: Option<Result<(), ending::Error>>, status: &Status) -> Result<()> {
+    let (text, code) = match ended {
+        Some(Ok(())) => return Ok(()),
+        Some(Err(error)) => (error.text, error.code),
+        None => (
+            "it was killed, or a bug has ended it\nhint: mount it again: what was synced is there, and the mount says what may be missing".to_owned(),
+            FAILED,
+        ),
+    };
+    let why = text.trim_end().trim_start_matches("error: ");
+    let what = format!(
+        "unmounted {}, but its process {} did not end well: {why}",
+        status.dir.display(),
+        status.pid
+    );
+    Err(Told::relayed(what, code))
 }
 
 /// Says in which mount a directory is that is none itself.
@@ -182,7 +205,8 @@ fn clear_dead(dir: &Path, error: anyhow::Error) -> Result<()> {
     ))
 }
 
-fn sync_with_progress(dir: &Path, status: &Status) -> Result<()> {
+/// Makes everything durable, and returns how the mount is then.
+fn sync_with_progress(dir: &Path, status: &Status) -> Result<Status> {
     let total = status.unsynced.bytes.max(1);
     let bar = ProgressBar::new(total);
     bar.set_style(
@@ -200,17 +224,21 @@ fn sync_with_progress(dir: &Path, status: &Status) -> Result<()> {
         syncing.join().expect("syncing does not panic")
     });
     bar.finish_and_clear();
-    synced.map_err(|error| {
-        let now = Mounted::at(dir).map_or_else(|_| status.clone(), |mounted| mounted.status);
-        if let Some(why) = &now.lost {
-            return not_durable(why, &now);
-        }
-        let hint = format!(
-            "{} are not durable; free space or mend the bucket, then unmount again; or give them up: kill {}",
-            now.unsynced, now.pid
-        );
-        Told::failed(format!("{error:#}"), hint)
-    })
+    let Err(error) = synced else {
+        return Ok(status.clone());
+    };
+    let now = Mounted::at(dir).map_or_else(|_| status.clone(), |mounted| mounted.status);
+    match &now.lost {
+        // It has lost the branch, and nothing that it had not made durable.
+        Some(_) if now.is_durable() => return Ok(now),
+        Some(why) => return Err(not_durable(why, &now)),
+        None => {}
+    }
+    let hint = format!(
+        "{} are not durable; free space or mend the bucket, then unmount again; or give them up: kill {}",
+        now.unsynced, now.pid
+    );
+    Err(Told::failed(format!("{error:#}"), hint))
 }
 
 fn wait_for_end(process: &OwnedFd, pid: u32) -> Result<()> {

@@ -275,6 +275,20 @@ fn a_branch_that_is_held_is_refused_with_who_holds_it_until_when_and_can_be_take
     assert_eq!(lent, "nothing of work is lent\n");
 }
 
+/// Who has nothing to lose is not kept by that, whether its mount has heard of it or not.
+#[test]
+fn a_mount_with_nothing_to_lose_is_unmounted_right_after_its_branch_was_taken() {
+    let Some(net) = Net::new() else { return };
+    let home = &net.home;
+    for round in 0..3 {
+        let dir = home.mount("work", "m", &[&net.of(0)[..], &LAZY].concat());
+        save(&dir, "file", &format!("round {round}"));
+        let (next, _) = net.second("work", "n", &["--take"]);
+        home.done(&["unmount", text(&dir)]);
+        home.done(&["unmount", text(&next)]);
+    }
+}
+
 /// Also of a mount that owns its drive itself, and then serves who has taken the branch.
 #[test]
 fn a_branch_can_be_taken_from_the_process_that_owns_the_drive() {

@@ -9,6 +9,7 @@ use crate::cache::Kept;
 use crate::clock::MachineClock;
 use crate::commands::delegations::until;
 use crate::drives::Drives;
+use crate::ending::{NotGivenBack, Teller};
 use crate::error::Told;
 use crate::hint;
 use crate::home;
@@ -26,7 +27,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 use tenure_client::{Branch, Files, Patience, SharedBranch, Witness, hold_when_free};
-use tenure_model::{Clock, Refusal};
+use tenure_model::{Clock, Failure, Refusal};
 use tenure_mount::kernel::{self, MountError, Unmount};
 use tenure_mount::{Had, Mount, Status as WriteStatus};
 use tenure_wire::{Access, BranchInfo, Delegation, Opened, Owner, identity};
@@ -71,8 +72,15 @@ pub(super) fn serve(
     let is_far = !args.place.server.is_named() && matches!(args.place.kept()?, bucket::Kept::Service(_));
     let kept = is_far.then(|| args.cache.open());
     let reached = reach_drive(args, &dir, kept.as_ref())?;
+    let teller = Teller::begin()?;
     let served = mount_and_wait(args, &dir, (&reached, kept), tell, ready);
-    served.and(reached.close())
+    let ended = served.and(reached.close());
+    let (drive, options) = (&args.what.drive, args.place.options());
+    teller.tell(
+        &ended,
+        &format!("tenure check {drive} --deep{options} says what of it is there"),
+    );
+    ended
 }
 
 /// Refuses a directory that nothing can be mounted on before anything is opened, made or held for it.
@@ -232,7 +240,7 @@ fn mount_and_wait(
         Err(_) => End::Asked,
     };
     warming.end();
-    told.and(finish(mount, &*files, (&reason, &ended)))
+    told.and(finish(mount, (&*files, reached), (&reason, &ended)))
 }
 
 /// Says what it costs that a mount has no note.
@@ -342,7 +350,11 @@ fn attach(
 
 /// Ends a mount: what is not durable yet becomes so first. Who has files open when it is asked to end may close them for a moment,
 /// unless it is asked once more.
-fn finish(mount: Mount, branch: &dyn Files, (reason, ended): (&End, &Receiver<End>)) -> Result<()> {
+fn finish(
+    mount: Mount,
+    (branch, reached): (&dyn Files, &Reached),
+    (reason, ended): (&End, &Receiver<End>),
+) -> Result<()> {
     let is_gone = match reason {
         End::Gone => true,
         End::Asked => {
@@ -361,7 +373,22 @@ fn finish(mount: Mount, branch: &dyn Files, (reason, ended): (&End, &Receiver<En
         );
         mount.end();
     }
-    branch.close().context("not everything could be made durable")
+    branch.close().map_err(|error| {
+        let left = branch.unsynced();
+        // Where the drive is here, it is whole only if nothing but another owner is in the way.
+        let is_whole = left.ops + left.bytes == 0 && (!reached.is_here() || is_lost(&error));
+        let error = anyhow::Error::from(error);
+        if is_whole {
+            return error.context(NotGivenBack);
+        }
+        error.context("not everything could be made durable")
+    })
+}
+
+/// Tells whether a branch, or its drive, has become another's.
+fn is_lost(error: &tenure_wire::Error) -> bool {
+    use tenure_wire::Error::{Failed, Refused};
+    matches!(error, Refused(Refusal::Stale) | Failed(Failure::Fenced(_)))
 }
 
 fn listen_for_signals(end: Sender<End>) -> Result<()> {

@@ -43,11 +43,9 @@ impl Served {
 
     /// Closes every drive.
     pub(super) fn close(&self) -> Result<()> {
-        self.drives.close().map_err(|(name, error)| {
-            anyhow!(error).context(format!(
-                "the drive {name} could not be closed; what was synced is safe"
-            ))
-        })
+        self.drives
+            .close()
+            .map_err(|(name, error)| anyhow!(error).context(format!("the drive {name} could not be closed")))
     }
 }
 
