@@ -232,7 +232,12 @@ impl Opening {
     fn check_damaged(&self, end: Seq) -> Result<(), Failure> {
         let newest = self.survey.latest.seqs.last().copied();
         match self.survey.latest.damaged.first() {
-            Some(damaged) if newest.is_some_and(|newest| newest > end) => Err(damaged.clone()),
+            Some(Failure::Corrupt(why)) if newest.is_some_and(|newest| newest > end) => {
+                Err(Failure::Corrupt(format!(
+                    "{why}; no record of the journal is newer than {end}: restore that object from a copy of the bucket, or remove it if it \
+                     is none of the drive's"
+                )))
+            }
             _ => Ok(()),
         }
     }

@@ -68,20 +68,14 @@ pub fn read(bucket: &dyn Bucket, drive: &DriveName, epoch: Epoch) -> Result<Opti
     }
 }
 
-/// Returns an epoch's seal if it has a whole one, or why it is damaged. Whole ones of another epoch or version are failures.
+/// Returns an epoch's seal if it has a whole one, or why it is damaged or another's. One of a newer version is a failure.
 pub(crate) fn look(
     bucket: &dyn Bucket,
     drive: &DriveName,
     epoch: Epoch,
 ) -> Result<(Option<Seal>, Option<Failure>), Failure> {
-    let key = key(drive, epoch);
-    match bucket.get(&key) {
-        Ok(Some(bytes)) if !KIND.is_whole(&bytes) => Ok((
-            None,
-            Some(Failure::Corrupt(format!("{key}: the seal is damaged"))),
-        )),
-        Ok(Some(_)) => Ok((read(bucket, drive, epoch)?, None)),
-        Ok(None) => Ok((None, None)),
+    match read(bucket, drive, epoch) {
+        Ok(seal) => Ok((seal, None)),
         Err(failure @ Failure::Corrupt(_)) => Ok((None, Some(failure))),
         Err(failure) => Err(failure),
     }

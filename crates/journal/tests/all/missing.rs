@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tenure_journal::{Depth, epoch};
 use tenure_model::{Digest, Epoch};
+use tenure_store::key::number_text;
 use tenure_store::{Bucket, FolderBucket, Key, MemoryBucket};
 
 /// How an owner ended.
@@ -327,4 +328,37 @@ fn an_object_that_is_too_long_is_named_or_not_needed() {
             assert!(is_named(&why), "{name}: {why}");
         }
     }
+}
+
+#[test]
+fn a_seal_of_another_epoch_counts_for_a_damaged_one() {
+    let memory = MemoryBucket::new();
+    let bucket: Arc<dyn Bucket> = Arc::new(memory.clone());
+    let all = live(&bucket, &[End::Killed, End::Closed, End::Closed]);
+    let mut seals = keys(&memory);
+    seals.retain(|key| key.as_str().ends_with("sealed"));
+    let (one, other) = (seals.pop_first().unwrap(), seals.pop_last().unwrap());
+    let bytes = memory.get(&one).unwrap().unwrap();
+    memory.damage(&other, |sealed| sealed.clone_from(&bytes));
+    let (journal, replayed) = open(&bucket).unwrap();
+    assert_eq!(journal.last().0, all);
+    assert_eq!(replayed, records(all + 1 - replayed.len() as u64, all));
+}
+
+/// Nothing tells whether an owner has made it: whoever knows is told what to do.
+#[test]
+fn a_stray_manifest_ahead_of_the_journal_is_named_with_what_to_do() {
+    let memory = MemoryBucket::new();
+    let bucket: Arc<dyn Bucket> = Arc::new(memory.clone());
+    let all = live(&bucket, &[End::Closed]);
+    let stray = Key::in_drive(&drive(), &["manifests", &number_text(all + 90)]);
+    memory.put_if_absent(&stray, b"\n").unwrap();
+    let before = keys(&memory);
+    let why = open(&bucket).err().unwrap().to_string();
+    for part in [stray.as_str(), "restore", "or remove it"] {
+        assert!(why.contains(part), "{part}: {why}");
+    }
+    assert_eq!(keys(&memory), before);
+    memory.delete(&stray).unwrap();
+    assert_eq!(open(&bucket).unwrap().0.last().0, all);
 }
