@@ -35,7 +35,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         means: Means::new(Arc::new(Started(now())), Arc::new(|| [0; 16])),
     };
     let opening = Opening::begin(bucket.clone(), &drive, claimant)?;
-    let journal = opening.replay(&mut |_, _| Ok(()))?;
+    let replayed = opening.replay(&mut |_, _| Ok(()))?;
+    let journal = opening.go_on(replayed)?;
     journal.start_threads()?;
     report("append_now", &alone(&journal, count)?);
     report(

@@ -63,6 +63,17 @@ impl Survey {
         })
     }
 
+    /// Looks at the seals of the epochs that are to be read now that an older manifest is begun with.
+    pub(crate) fn look_at_seals(&mut self, bucket: &dyn Bucket, drive: &DriveName) -> Result<(), Failure> {
+        let first = self.first_epoch();
+        let is_unread = |past: &&mut Past| past.seal.is_none() && past.damaged_seal.is_none();
+        let files = self.past.iter_mut().filter(|past| past.tier == Tier::Folder);
+        for past in files.filter(|past| past.epoch >= first).filter(is_unread) {
+            (past.seal, past.damaged_seal) = seal::look(bucket, drive, past.epoch)?;
+        }
+        Ok(())
+    }
+
     /// Returns the epoch in which replaying begins.
     pub(crate) fn first_epoch(&self) -> Epoch {
         let manifest = self.latest.manifest.as_ref();

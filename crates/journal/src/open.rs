@@ -21,7 +21,7 @@ use std::sync::Arc;
 use tenure_model::{DriveName, Epoch, Failure, Seq};
 use tenure_store::{Bucket, OpenError};
 
-/// A drive that is being taken over, not yet replayed.
+/// A drive that is being taken over.
 pub struct Opening {
     bucket: Arc<dyn Bucket>,
     drive: DriveName,
@@ -36,6 +36,14 @@ pub struct Opening {
     sizes: Sizes,
 }
 
+/// What was replayed: where the journal goes on, and what is to be put first.
+pub struct Replayed {
+    at: Position,
+    /// Whether the last owner had ended by itself.
+    by_itself: bool,
+    seals: Vec<Seal>,
+}
+
 /// Where an epoch was read up to.
 struct Drained {
     end: Position,
@@ -46,7 +54,7 @@ struct Drained {
 }
 
 impl Opening {
-    /// Finds the newest manifest, makes sure that nothing is missing, and claims the next epoch, or leaves that to `replay`. On
+    /// Finds the newest manifest, makes sure that nothing is missing, and claims the next epoch, or leaves that to `go_on`. On
     /// the folder tier the drive's lock comes first, and who is second is refused with the first one's words.
     ///
     /// On the bucket tier whoever claims deposes the owner before: read the newest claim first, and ask who that is.
@@ -104,7 +112,23 @@ impl Opening {
 
     /// Goes on with the manifest before, because what the newest one names is damaged.
     pub fn pass_over(&mut self, why: Failure) -> Result<(), Failure> {
-        self.survey.latest.pass_over(&*self.bucket, &self.drive, why)
+        self.survey.latest.pass_over(&*self.bucket, &self.drive, why)?;
+        self.survey.look_at_seals(&*self.bucket, &self.drive)
+    }
+
+    /// Makes a try with the manifest before. Where that cannot be read, or the try fails, the newest one stands as before.
+    pub fn try_before<T, E: From<Failure>>(
+        &mut self,
+        why: Failure,
+        attempt: impl FnOnce(&mut Self) -> Result<T, E>,
+    ) -> Option<T> {
+        let latest = self.survey.latest.clone();
+        let passed = self.pass_over(why).map_err(E::from);
+        let tried = passed.and_then(|()| attempt(self));
+        if tried.is_err() {
+            self.survey.latest = latest;
+        }
+        tried.ok()
     }
 
     /// Returns the newer manifests that are damaged, each named. If the journal does not reach back behind
@@ -118,9 +142,9 @@ impl Opening {
         &self.notices
     }
 
-    /// Hands over every record since the manifest in order, claims what is not claimed yet, seals the epochs before, and gives the
-    /// journal. What was handed over counts for nothing when this fails.
-    pub fn replay(mut self, apply: Apply<'_>) -> Result<Arc<Journal>, Failure> {
+    /// Hands over every record since the manifest in order. What was handed over counts for nothing when this fails; it can be
+    /// done again, such as with another manifest.
+    pub fn replay(&self, apply: Apply<'_>) -> Result<Replayed, Failure> {
         let mut from = self.from();
         let mut by_itself = true;
         let mut seals = Vec::new();
@@ -137,6 +161,16 @@ impl Opening {
             }
         }
         self.check_damaged(from.at.seq)?;
+        Ok(Replayed {
+            at: from.at,
+            by_itself,
+            seals,
+        })
+    }
+
+    /// Claims what is not claimed yet, seals the epochs before, and gives the journal that goes on behind what was replayed.
+    pub fn go_on(mut self, replayed: Replayed) -> Result<Arc<Journal>, Failure> {
+        let Replayed { at, by_itself, seals } = replayed;
         let claim = match self.claim.take() {
             Some(claim) => claim,
             None => self.claim_now()?,
@@ -151,13 +185,13 @@ impl Opening {
             claim: claim.clone(),
             means: self.claimant.means,
             sizes: self.sizes,
-            at: from.at,
+            at,
             past: std::mem::take(&mut self.survey.past),
         };
         let (tier, lock) = self.ground.begin(begun)?;
         let beginning = Beginning {
             claim,
-            at: from.at,
+            at,
             manifests: self.survey.latest.whole_seqs(),
             sealed_since,
         };

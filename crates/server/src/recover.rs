@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tenure_core::Tree;
 use tenure_core::tree::Memory;
-use tenure_journal::{Journal, Manifest, Opening};
+use tenure_journal::{Journal, Manifest, Opening, Replayed};
 use tenure_model::codec::Codec;
 use tenure_model::{Act, Batch, ChunkPlace, DriveName, Epoch, Failure, PackNumber, Record, Seq, counted};
 use tenure_store::Bucket;
@@ -50,6 +50,8 @@ struct Recovery<'a> {
     sealed: BTreeSet<PackNumber>,
     /// The epoch of the manifest that was begun with: what earlier owners were filling may be named before the records that are replayed.
     folded_in: Epoch,
+    /// The page of the manifest's state that replaying has met and is damaged.
+    damaged_page: Option<Failure>,
     records: u64,
     record_bytes: u64,
     notices: Vec<String>,
@@ -61,7 +63,13 @@ pub(crate) fn recover(
     name: &DriveName,
     (mut opening, packs): (Opening, Packs),
 ) -> Result<Recovered, Error> {
-    let mut recovery = Recovery::begin(bucket, packs, (name, &mut opening))?;
+    let of = (bucket, name, Arc::new(packs));
+    let (mut recovery, mut replayed) = replay(&of, &mut opening)?;
+    if let Some(why) = recovery.damage_of_newest(&opening)?
+        && let Some(before) = opening.try_before(why, |opening| replay(&of, opening))
+    {
+        (recovery, replayed) = before;
+    }
     recovery
         .notices
         .extend(opening.damaged_manifests().iter().map(|failure| {
@@ -73,7 +81,7 @@ pub(crate) fn recover(
             format!("an object that nothing needs now is missing or damaged; restore it from a copy of the bucket: {failure}")
         }));
     let folded = opening.manifest().map(|manifest| manifest.at.seq);
-    let journal = opening.replay(&mut |seq, record| recovery.replay(seq, record))?;
+    let journal = opening.go_on(replayed)?;
     recovery.recover_open_packs()?;
     let Recovery {
         state,
@@ -99,19 +107,33 @@ pub(crate) fn recover(
     })
 }
 
+/// A drive of a bucket, and its packs.
+type Of<'a> = (&'a dyn Bucket, &'a DriveName, Arc<Packs>);
+
+/// Replays what came behind the newest manifest of which no page that this needs is damaged.
+fn replay<'a>(of: &Of<'a>, opening: &mut Opening) -> Result<(Recovery<'a>, Replayed), Error> {
+    loop {
+        let mut recovery = Recovery::begin(of, opening)?;
+        let replayed = opening.replay(&mut |seq, record| recovery.replay(seq, record));
+        match replayed {
+            Ok(replayed) => return Ok((recovery, replayed)),
+            Err(failure) => match recovery.damaged_page {
+                Some(page) => opening.pass_over(page)?,
+                None => return Err(failure.into()),
+            },
+        }
+    }
+}
+
 impl<'a> Recovery<'a> {
     /// Starts from the newest manifest whose rows are whole, and the packs that it and the bucket know.
-    fn begin(
-        bucket: &'a dyn Bucket,
-        packs: Packs,
-        (name, opening): (&DriveName, &mut Opening),
-    ) -> Result<Self, Error> {
+    fn begin((bucket, name, packs): &Of<'a>, opening: &mut Opening) -> Result<Self, Error> {
+        let (bucket, packs) = (*bucket, packs.clone());
         let memory = Memory::new();
         let listing = Packs::list(bucket, name)?;
         add_all(&packs, listing.sealed);
         let lists = listing.lost.into_iter().map(|list| packs.add_lost(list));
         let notices = damaged_lists(lists)?;
-        let packs = Arc::new(packs);
         let loader = Loader::new(packs.clone());
         let state = loop {
             let stored = match opening.manifest() {
@@ -135,7 +157,7 @@ impl<'a> Recovery<'a> {
         let left_open = open.map(|pack| (pack, Vec::new())).collect();
         Ok(Self {
             bucket,
-            name: name.clone(),
+            name: (*name).clone(),
             folded_in: opening.manifest().map_or(Epoch(0), |manifest| manifest.epoch),
             state,
             memory,
@@ -143,6 +165,7 @@ impl<'a> Recovery<'a> {
             packs,
             left_open,
             sealed,
+            damaged_page: None,
             records: 0,
             record_bytes: 0,
             notices,
@@ -160,7 +183,11 @@ impl<'a> Recovery<'a> {
         let after = match branch {
             None => After::Same,
             Some(open) => after(&record, open.branch, &self.loader).map_err(|error| match error {
-                Error::Failed(failure) => failure,
+                Error::Failed(failure) => {
+                    let is_damage = matches!(failure, Failure::Corrupt(_));
+                    self.damaged_page = is_damage.then(|| failure.clone());
+                    failure
+                }
                 Error::Refused(refusal) => wrong(&refusal),
             })?,
         };
@@ -171,6 +198,20 @@ impl<'a> Recovery<'a> {
         self.records += 1;
         self.record_bytes += bytes.len() as u64;
         Ok(())
+    }
+
+    /// Returns what is damaged of the pages that the newest fold has written last, which the manifest before it and the journal make
+    /// up for. On a disk alone: elsewhere reading all of them takes its time, and what is damaged fails when it is read.
+    fn damage_of_newest(&self, opening: &Opening) -> Result<Option<Failure>, Failure> {
+        let root = opening.manifest().and_then(|manifest| manifest.root);
+        let Some(root) = root.filter(|_| !self.packs.are_held()) else {
+            return Ok(None);
+        };
+        match self.packs.verify(root.pack, &|_| ()) {
+            Ok(_) => Ok(None),
+            Err(failure @ Failure::Corrupt(_)) => Ok(Some(failure)),
+            Err(failure) => Err(failure),
+        }
     }
 
     /// Notes which chunks a pack that was left open must have, also one that is gone.

@@ -330,7 +330,10 @@ fn two_owners_with_one_claim_open_it_once() {
         Opening::begin(bucket, &drive(), claimant).unwrap()
     });
     buckets[1].switch(memories[0].without_disk());
-    let [first, second] = openings.map(|opening| opening.replay(&mut |_, _| Ok(())));
+    let [first, second] = openings.map(|opening| {
+        let replayed = opening.replay(&mut |_, _| Ok(()))?;
+        opening.go_on(replayed)
+    });
     append(&first.unwrap(), 1, 2).unwrap();
     assert!(matches!(second.err(), Some(Failure::Fenced(_))));
 }

@@ -127,7 +127,8 @@ pub(crate) fn open_by(
         records.push((seq, Bytes(record.to_vec())));
         Ok(())
     };
-    let journal = opening.replay(&mut apply)?;
+    let replayed = opening.replay(&mut apply)?;
+    let journal = opening.go_on(replayed)?;
     Ok((journal, records))
 }
 

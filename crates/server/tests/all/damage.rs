@@ -473,3 +473,61 @@ fn a_drive_whose_newest_state_is_damaged_falls_back_to_the_one_before() {
     bucket.delete(&newest).unwrap();
     open(&bucket).close().unwrap();
 }
+
+/// Makes a drive that was killed after its last fold, and returns the pack of that fold's pages.
+fn killed_behind_a_fold() -> (MemoryBucket, Key) {
+    let (bucket, one, two) = two_files();
+    let of_files = [one, two];
+    let newest = packs(&bucket).into_iter().rfind(|key| !of_files.contains(key));
+    let drive = open(&bucket);
+    let mut holder = Holder::hosted(&drive, "main");
+    holder.file("three", &content(3, 100));
+    holder.ship();
+    drop((holder, drive));
+    (bucket.copy(), newest.expect("the state is in packs of its own"))
+}
+
+/// Whether opening meets the page or not: what the manifest before and the journal have is not lost with it.
+#[test]
+fn one_damaged_byte_in_the_newest_pages_takes_nothing() {
+    let (left, newest) = killed_behind_a_fold();
+    let len = left.size(&newest).unwrap().unwrap() as usize;
+    for at in (0..len).step_by(len / 12) {
+        let bucket = left.copy();
+        bucket.damage(&newest, |bytes| bytes[at] ^= 1);
+        let drive = open(&bucket);
+        let told = drive.notices().join("\n");
+        assert!(told.contains(newest.as_str()), "byte {at}: {told}");
+        let holder = Holder::hosted(&drive, "main");
+        assert_eq!(holder.names(), ["one", "three", "two"], "byte {at}");
+        for (name, len) in [("one", 500_000), ("two", 500_000), ("three", 100)] {
+            assert_eq!(holder.read(name).len(), len, "byte {at}");
+        }
+        holder.give_back();
+        drive.close().unwrap();
+        // What was damaged is in no newer state.
+        bucket.delete(&newest).unwrap();
+        assert_eq!(Holder::reader(&open(&bucket), "main").names().len(), 3);
+    }
+}
+
+/// Where nothing makes up for a damaged page, it takes what it held, and not the drive.
+#[test]
+fn a_damaged_page_that_nothing_makes_up_for_keeps_no_drive_shut() {
+    let (bucket, one, two) = two_files();
+    let drive = open(&bucket);
+    let mut holder = Holder::hosted(&drive, "main");
+    holder.file("three", &content(3, 100));
+    holder.ship();
+    holder.give_back();
+    drive.close().unwrap();
+    forget_journal(&bucket);
+    let of_files = [one, two];
+    let newest = packs(&bucket).into_iter().rfind(|key| !of_files.contains(key));
+    let newest = newest.expect("the state is in packs of its own");
+    // The pages of the branch come before those of the drive's own state.
+    damage(&bucket, &newest, |bytes| bytes[0] ^= 1);
+    let drive = open(&bucket);
+    let faults = drive.check(true).unwrap().join("\n");
+    assert!(faults.contains(newest.as_str()), "{faults}");
+}
