@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_model::{DriveName, Refusal};
-use tenure_server::Drive;
+use tenure_server::{Drive, Listing};
 use tenure_store::Bucket;
 use tenure_wire::{Connection, Greeting, Patience};
 
@@ -76,16 +76,19 @@ impl Drives {
         Ok(Drives::Server(connection))
     }
 
-    /// Returns their names.
-    pub(crate) fn list(&self) -> Result<Vec<DriveName>> {
+    /// Lists them. What else stands among them a server writes into its log.
+    pub(crate) fn list(&self) -> Result<Listing> {
         match self {
             Drives::Bucket(bucket, _) => Ok(tenure_server::list(bucket.as_ref())?),
             Drives::Server(connection) => {
                 let names: Vec<String> = serde_json::from_slice(&ask(connection, &Asked::List)?)?;
-                names
+                let parsed = names
                     .iter()
-                    .map(|name| DriveName::parse(name).map_err(|why| anyhow!(why)))
-                    .collect()
+                    .map(|name| DriveName::parse(name).map_err(|why| anyhow!(why)));
+                Ok(Listing {
+                    drives: parsed.collect::<Result<_>>()?,
+                    unclear: Vec::new(),
+                })
             }
         }
     }

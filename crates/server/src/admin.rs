@@ -1,21 +1,34 @@
 //! The drives of a bucket, without opening them: which there are, and the end of one.
 
 use crate::open::{has_manifest, is_there, refused};
-use tenure_model::{DriveName, Refusal};
+use tenure_model::{DriveName, Failure, Refusal};
 use tenure_store::{Bucket, Key};
 use tenure_wire::Error;
 
-/// Returns the drives of a bucket, by name; one that was begun and never finished is none.
-pub fn list(bucket: &dyn Bucket) -> Result<Vec<DriveName>, Error> {
-    let mut drives = Vec::new();
+/// What stands among the drives of a bucket.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// The drives, by name; one that was begun and never finished is none.
+    pub drives: Vec<DriveName>,
+    /// Why of others it cannot be told whether they are drives, such as of a symbolic link; each names one.
+    pub unclear: Vec<Failure>,
+}
+
+/// Lists the drives of a bucket.
+pub fn list(bucket: &dyn Bucket) -> Result<Listing, Failure> {
+    let mut listing = Listing::default();
     for name in bucket.children("drives/")? {
-        if let Ok(name) = DriveName::parse(&name)
-            && has_manifest(bucket, &name)?
-        {
-            drives.push(name);
+        let Ok(name) = DriveName::parse(&name) else {
+            continue;
+        };
+        match has_manifest(bucket, &name) {
+            Ok(true) => listing.drives.push(name),
+            Ok(false) => {}
+            Err(failure @ Failure::Corrupt(_)) => listing.unclear.push(failure),
+            Err(failure) => return Err(failure),
         }
     }
-    Ok(drives)
+    Ok(listing)
 }
 
 /// Deletes a drive that nobody owns, with everything in it.

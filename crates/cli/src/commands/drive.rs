@@ -8,6 +8,7 @@ use crate::place::Place;
 use crate::reach;
 use anyhow::Result;
 use tenure_model::DriveName;
+use tenure_server::Listing;
 
 /// Make, list, show and delete drives
 #[derive(Debug, clap::Subcommand)]
@@ -75,7 +76,10 @@ fn act(command: &Command) -> Result<()> {
 }
 
 fn list(place: &Place, json: bool) -> Result<()> {
-    let drives = Drives::of(place)?.list()?;
+    let Listing { drives, unclear } = Drives::of(place)?.list()?;
+    for failure in unclear {
+        output::note(format_args!("note: {failure}"));
+    }
     if json {
         return output::json(&drives.iter().map(DriveName::as_str).collect::<Vec<_>>());
     }

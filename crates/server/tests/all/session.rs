@@ -177,11 +177,11 @@ fn the_tier_has_the_name_of_where_a_sync_must_be() {
 fn drives_are_listed_and_deleted_but_not_while_somebody_has_them_open() {
     let bucket = MemoryBucket::new();
     let drive = create(&bucket);
-    assert_eq!(tenure_server::list(&bucket).unwrap(), [drive_name()]);
+    assert_eq!(tenure_server::list(&bucket).unwrap().drives, [drive_name()]);
     assert!(says(tenure_server::delete(&bucket, &drive_name(), "a test")).contains("process 42 on box-1"));
     drive.close().unwrap();
     tenure_server::delete(&bucket, &drive_name(), "a test").unwrap();
-    assert_eq!(tenure_server::list(&bucket).unwrap(), []);
+    assert_eq!(tenure_server::list(&bucket).unwrap().drives, []);
     assert!(says(tenure_server::delete(&bucket, &drive_name(), "a test")).contains("there is no drive work"));
     let drive = create(&bucket);
     drive.open(&who("ada", true)).unwrap();
@@ -289,4 +289,21 @@ fn next_owner_has_what_was_placed<B: Bucket + Clone + 'static>(bucket: &B, kille
         .into_iter()
         .filter(|name| name.ends_with("trail"));
     assert_eq!(trails.count(), 0, "trails go with their packs");
+}
+
+#[test]
+fn a_link_among_the_drives_is_named_and_hides_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let bucket = FolderBucket::create(dir.path()).unwrap();
+    create(&bucket).close().unwrap();
+    std::os::unix::fs::symlink("work", dir.path().join("drives/linked")).unwrap();
+    let listing = tenure_server::list(&bucket).unwrap();
+    assert_eq!(listing.drives, [drive_name()]);
+    let [unclear] = &listing.unclear[..] else {
+        panic!("{listing:?}")
+    };
+    assert!(
+        unclear.to_string().contains("drives/linked is a symbolic link"),
+        "{unclear}"
+    );
 }

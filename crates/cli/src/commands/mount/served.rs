@@ -117,13 +117,13 @@ fn make(args: &Args, dir: &Path) -> Result<()> {
     let Some(other) = args.what.at.as_deref().filter(|at| *at != MAIN) else {
         make_place(dir)?;
         let drives = Drives::made(place)?;
-        return match drives.list()?.contains(name) {
+        return match drives.list()?.drives.contains(name) {
             true => Ok(()),
             false => drives.create(name),
         };
     };
     // A new drive has the branch `main` alone: where another is meant, nothing is made of what it would be in.
-    if Drives::of(place)?.list()?.contains(name) {
+    if Drives::of(place)?.list()?.drives.contains(name) {
         return Ok(());
     }
     let (at, options) = (quoted(&args.dir), place.options());
@@ -157,7 +157,7 @@ fn not_reached(args: &Args, error: anyhow::Error) -> anyhow::Error {
         .place
         .kept()
         .and_then(|kept| kept.open())
-        .and_then(|bucket| Ok(tenure_server::list(bucket.as_ref())?));
+        .and_then(|bucket| Ok(tenure_server::list(bucket.as_ref())?.drives));
     match known {
         Ok(known) if !known.contains(&args.what.drive) => Told::refused(
             error.to_string(),

@@ -6,7 +6,7 @@ use anyhow::{Result, anyhow};
 use std::sync::Arc;
 use tenure_core::Branch;
 use tenure_model::{DriveName, Refusal};
-use tenure_server::{Drives, Peers};
+use tenure_server::{Drives, Listing, Peers};
 use tenure_store::{Bucket, Cache};
 use tenure_wire::{Error, Host, ServerAddress, Whereabouts};
 
@@ -59,7 +59,10 @@ impl Host<Branch> for Served {
         let name = |drive: &str| DriveName::parse(drive).map_err(|why| Refusal::Because(why.to_string()));
         match asked {
             Asked::List => {
-                let drives = tenure_server::list(self.bucket.as_ref())?;
+                let Listing { drives, unclear } = tenure_server::list(self.bucket.as_ref())?;
+                for failure in unclear {
+                    tracing::warn!(%failure, "something that may be no drive stands among the drives");
+                }
                 let names: Vec<_> = drives.iter().map(DriveName::as_str).collect();
                 Ok(serde_json::to_vec(&names).expect("names are text"))
             }
