@@ -3,6 +3,7 @@
 use crate::home;
 use crate::mounts;
 use crate::output::quoted;
+use rustix::io::Errno;
 use std::error::Error;
 use tenure_model::Refusal;
 use tenure_mount::kernel::MountError;
@@ -104,6 +105,10 @@ fn no_mount(error: &MountError) -> String {
         MountError::NoAccess { dir, .. } => format!("ls -ld {}", quoted(dir)),
         MountError::NotPermitted(_) => "apt-get install fuse3".to_owned(),
         MountError::Fusermount { dir, message } => by_fusermount(&quoted(dir), message),
+        MountError::Refused {
+            errno: Errno::MFILE | Errno::NFILE,
+            ..
+        } => "ulimit -n 65536".to_owned(),
         MountError::Refused { .. } => {
             "ls -l /dev/fuse shows a character device 10, 229 where mounting works; else: mknod -m 666 /dev/fuse c 10 229"
                 .to_owned()

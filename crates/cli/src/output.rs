@@ -10,6 +10,8 @@ use serde::Serialize;
 use std::ffi::OsStr;
 use std::fmt::{self, Display};
 use std::io::{ErrorKind, IsTerminal, Write};
+use std::path::Path;
+use tenure_model::shown;
 use tracing_subscriber::EnvFilter;
 
 /// Prints a value as JSON on standard output.
@@ -46,6 +48,11 @@ pub(crate) fn quoted(word: impl AsRef<OsStr>) -> String {
         return word.into_owned();
     }
     format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// Returns a path as it may stand in a line that a person reads.
+pub(crate) fn path(path: &Path) -> String {
+    shown(path.as_os_str().as_encoded_bytes())
 }
 
 /// Says something on standard error, where anybody listens.

@@ -232,7 +232,7 @@ pub(crate) fn is_there(bucket: &dyn Bucket, name: &DriveName) -> Result<bool, Fa
 
 fn exists(name: &DriveName) -> Error {
     Refusal::Because(format!(
-        "there is a drive {name} already; choose another name, or mount it without `--create`"
+        "there is a drive {name} already; choose another name, or mount that one: tenure mount {name} DIR"
     ))
     .into()
 }

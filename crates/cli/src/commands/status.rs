@@ -89,8 +89,8 @@ fn all(json: bool) -> Result<()> {
             Answer::Status(status) => status
                 .trouble
                 .as_ref()
-                .map(|trouble| format!("{}: {trouble}", dir.display())),
-            Answer::Silent(process) => Some(format!("{}: {}", dir.display(), silent(*process))),
+                .map(|trouble| format!("{}: {trouble}", output::path(dir))),
+            Answer::Silent(process) => Some(format!("{}: {}", output::path(dir), silent(*process))),
             Answer::Refused(why) => Some(why.clone()),
         })
         .chain(detached.iter().map(lives_on))
@@ -101,7 +101,7 @@ fn all(json: bool) -> Result<()> {
 fn lives_on(Detached { was, pid }: &Detached) -> String {
     format!(
         "{}: detached; process {pid} has {}@{} for who has files open there, and ends when they are closed (kill {pid} ends it)",
-        was.dir.display(),
+        output::path(&was.dir),
         was.what.drive,
         was.branch()
     )
@@ -192,7 +192,7 @@ fn row(dir: &Path, status: &Status) -> [String; 6] {
         status.lost.as_ref().map_or("", |_| "; nothing more is accepted")
     );
     [
-        dir.display().to_string(),
+        output::path(dir),
         status.drive.clone(),
         status.branch.clone(),
         status.tier.clone(),
@@ -214,7 +214,7 @@ fn show(status: &Status) -> Result<()> {
     };
     row(
         "mount",
-        format!("{} at {} ({mode})", named(status), status.dir.display()),
+        format!("{} at {} ({mode})", named(status), output::path(&status.dir)),
     );
     row(
         "tier",

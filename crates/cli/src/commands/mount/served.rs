@@ -14,7 +14,7 @@ use crate::error::Told;
 use crate::hint;
 use crate::home;
 use crate::mounts;
-use crate::output::quoted;
+use crate::output::{self, quoted};
 use crate::pins;
 use crate::reach::{self, MAIN, Reached};
 use crate::status::HIDDEN;
@@ -231,7 +231,7 @@ fn mount_and_wait(
     // Linux then knows it, and asks for it without the root's lock, which somebody may have who waits.
     let _ = std::fs::metadata(dir.join(HIDDEN));
     let told = ready(&Ready {
-        mounted: format!("{}@{name} at {}", args.what.drive, dir.display()),
+        mounted: format!("{}@{name} at {}", args.what.drive, output::path(dir)),
         notices: opened.notices.into_iter().chain(news).collect(),
     });
     let reason = match &told {
