@@ -207,6 +207,13 @@ impl Status {
 
     /// Says how a mount is ended whose changes cannot be made durable.
     pub(crate) fn how_to_give_up(&self) -> String {
+        if self.shared {
+            // It asks the owner for what it shows, and is answered no more.
+            return format!(
+                "kill {}, which unmounts it, and mount again: what it had told the drive's owner is in the branch",
+                self.pid
+            );
+        }
         let at = output::quoted(&self.dir);
         format!(
             "copy what you need out of {at}, where all can still be read; then kill {}, which unmounts it, and mount again",
