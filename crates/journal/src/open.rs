@@ -39,9 +39,15 @@ pub struct Opening {
 /// What was replayed: where the journal goes on, and what is to be put first.
 pub struct Replayed {
     at: Position,
-    /// Whether the last owner had ended by itself.
     by_itself: bool,
     seals: Vec<Seal>,
+}
+
+impl Replayed {
+    /// Tells whether the last owner had ended by itself: then nobody was killed while he wrote.
+    pub fn has_ended_by_itself(&self) -> bool {
+        self.by_itself
+    }
 }
 
 /// Where an epoch was read up to.

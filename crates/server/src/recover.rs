@@ -65,7 +65,9 @@ pub(crate) fn recover(
 ) -> Result<Recovered, Error> {
     let of = (bucket, name, Arc::new(packs));
     let (mut recovery, mut replayed) = replay(&of, &mut opening)?;
-    if let Some(why) = recovery.damage_of_newest(&opening)?
+    // What a large tree's last pack takes to read is left to the openings that follow a crash.
+    if !replayed.has_ended_by_itself()
+        && let Some(why) = recovery.damage_of_newest(&opening)?
         && let Some(before) = opening.try_before(why, |opening| replay(&of, opening))
     {
         (recovery, replayed) = before;
