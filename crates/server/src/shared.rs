@@ -10,7 +10,6 @@ mod batch;
 mod changes;
 mod demand;
 mod gather;
-mod interest;
 mod loan;
 mod lock;
 mod look;
@@ -22,7 +21,6 @@ pub(crate) use batch::Decided;
 use changes::Changes;
 use demand::Asked;
 use gather::Gathering;
-use interest::Interest;
 use std::collections::{BTreeMap, BTreeSet};
 use tenure_core::{Cover, Locks, Missing, Undecided};
 use tenure_model::{BranchId, Failure, Ino, Refusal, SessionId};
@@ -57,7 +55,6 @@ struct Share {
     /// The number of the last loan.
     loans: u64,
     changes: Changes,
-    interest: Interest,
     /// What holders were asked so far.
     asked: Asked,
 }

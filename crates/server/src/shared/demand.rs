@@ -77,8 +77,7 @@ impl Asked {
 }
 
 impl Share {
-    /// Has those ship who hold what somebody looks at, or give it back where he has looked a moment ago as well; returns by what
-    /// number he asks again, if any has not answered.
+    /// Has those ship who hold what somebody looks at; returns by what number he asks again, if any has not answered.
     pub(super) fn have_shipped(
         &mut self,
         who: SessionId,
@@ -94,19 +93,8 @@ impl Share {
         let is_late = |lent: &Lent| answered.get(&lent.by).is_none_or(|last| *last < number);
         let late: Vec<Lent> = others.into_iter().filter(is_late).collect();
         late.first()?;
-        let goes_on = |ino: &Ino, by| self.interest.is_others(*ino, by, now);
-        let needs: Vec<_> = late
-            .into_iter()
-            .map(|lent| {
-                let comes_again = inos.iter().any(|ino| goes_on(ino, lent.by));
-                (lent, if comes_again { Need::Return } else { Need::Ship })
-            })
-            .collect();
-        for (lent, need) in needs {
-            if need == Need::Return {
-                self.asked.want(lent.directory, who, now);
-            }
-            self.demand(lent, (need, numbered(epoch, number)), now);
+        for lent in late {
+            self.demand(lent, (Need::Ship, numbered(epoch, number)), now);
         }
         Some(numbered(epoch, number))
     }

@@ -1,6 +1,6 @@
 //! Loans: directories of a shared branch are lent to the session that works there, until another needs them (decision 0012).
 //!
-//! Invariant: a directory is lent to one session, and to nobody while another needs it or has just worked or looked there; all that shows in what
+//! Invariant: a directory is lent to one session, and to nobody while another needs it or has just worked there; all that shows in what
 //! is lent is durable before it is.
 
 use super::Share;
@@ -83,7 +83,7 @@ impl Inner {
         }
         let is_free = |part: &Part| {
             let is_first = part.directory == first;
-            let is_idle = |ino| !share.is_of_interest(ino, session, now);
+            let is_idle = |ino| !share.changes.is_worked_on(session, ino, now);
             (is_first || share.cover.over(part.directory).is_none())
                 && share.may_lend(part.directory, session, now)
                 && !part.is_changed(&share.changes, seen)
@@ -275,14 +275,9 @@ impl Share {
             Some(lent) => lent.by == session,
             None => {
                 !self.asked.is_wanted(directory, session, now)
-                    && !self.is_of_interest(directory, session, now)
+                    && !self.changes.is_worked_on(session, directory, now)
             }
         }
-    }
-
-    /// Tells whether another session has changed an inode a moment ago, or looked at it.
-    fn is_of_interest(&self, ino: Ino, session: SessionId, now: Duration) -> bool {
-        self.changes.is_worked_on(session, ino, now) || self.interest.is_others(ino, session, now)
     }
 }
 

@@ -30,10 +30,7 @@ impl Inner {
             };
             let seen = self.seen_in(&branch, look)?;
             match self.is_seen_by_holder(who, &about, &seen)? {
-                None => {
-                    self.note_interest(who, &about)?;
-                    return Ok(seen);
-                }
+                None => return Ok(seen),
                 Some(ino) => about.push(ino),
             }
         }
@@ -50,14 +47,6 @@ impl Inner {
             }
             let open = live.state.opened(who.branch).ok_or(Refusal::Stale)?;
             Ok(Ok(open.branch))
-        })
-    }
-
-    fn note_interest(&self, who: Sharer, about: &[Ino]) -> Result<(), Error> {
-        let now = self.options.clock.elapsed();
-        self.with(|live| {
-            live.share(who)?.interest.note(about, who.session, now);
-            Ok(())
         })
     }
 
