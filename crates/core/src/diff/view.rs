@@ -62,22 +62,27 @@ impl View {
 
     /// Asks for the places of an inode and of the directories above it.
     pub(super) fn want(&mut self, ino: Ino) -> Result<(), Missing> {
-        let mut at = ino;
-        while !self.places.contains_key(&at) && !self.lost.contains(&at) {
+        let (mut at, mut way) = (ino, Vec::new());
+        // A tree in which directories go round in circles is damaged; it must not be followed for ever.
+        while !self.places.contains_key(&at) && !self.lost.contains(&at) && way.len() <= self.attrs.len() {
             let attr = self.attr(at)?;
             self.attrs.insert(at, attr);
-            let Some(attr) = attr.filter(|attr| attr.nlink > 0) else {
-                self.places.insert(at, Vec::new());
-                return Ok(());
-            };
-            if attr.parent == Ino(0) {
-                self.lost.insert(at);
-                return Ok(());
+            match attr.filter(|attr| attr.nlink > 0) {
+                None => {
+                    self.places.insert(at, Vec::new());
+                }
+                Some(attr) if attr.parent == Ino(0) => {
+                    self.lost.insert(at);
+                }
+                Some(attr) => {
+                    way.push((attr.parent, at));
+                    at = attr.parent;
+                }
             }
-            if !self.wanted.entry(attr.parent).or_default().insert(at) {
-                return Ok(());
-            }
-            at = attr.parent;
+        }
+        // Only now, when no page is missing any more: who is wanted has all above him wanted too.
+        for (directory, ino) in way {
+            self.wanted.entry(directory).or_default().insert(ino);
         }
         Ok(())
     }

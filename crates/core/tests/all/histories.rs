@@ -6,7 +6,7 @@
 
 mod step;
 
-use crate::diff::hold_against;
+use crate::diff::{differences, hold_against};
 use crate::reference::Reference;
 use crate::stored::{KEY, Pages, ROOT};
 use crate::visible::see;
@@ -339,7 +339,14 @@ fn live_through(names: NameHash, steps: &[Step]) {
         );
     }
     for pair in world.forks.windows(2) {
-        hold_against(&world.pages, &pair[0].0, &pair[1].0);
+        let [before, after] = [&pair[0].0, &pair[1].0];
+        hold_against(&world.pages, before, after);
+        let [there, thereafter] = [before, after].map(|branch| world.pages.sparse(branch, names));
+        assert_eq!(
+            differences(&world.pages, &there, &thereafter, b""),
+            differences(&world.pages, before, after, b""),
+            "it is the same where every record has to be loaded for itself"
+        );
     }
 }
 
