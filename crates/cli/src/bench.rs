@@ -16,6 +16,7 @@ mod command;
 mod demo;
 mod disk;
 mod floor;
+mod fork;
 mod input;
 mod interrupt;
 mod limit;
@@ -25,13 +26,14 @@ mod measure;
 mod progress;
 mod report;
 mod result;
+mod row;
 mod side;
 mod statistics;
 mod switch;
 mod target;
 mod workload;
 
-use disk::{Disk, Scratch};
+use disk::{Disk, Format, Scratch};
 use floor::Callers;
 use input::Inputs;
 use limit::Limit;
@@ -70,6 +72,8 @@ enum Suite {
     Micro(Options),
     /// Measure what several machines see that share a bucket on S3
     Machines(machines::MachinesArgs),
+    /// Measure checkpoints and forks of trees of any size, beside snapshots and copies of this machine's file systems
+    Fork(fork::ForkArgs),
     /// Show the agent's day: work, crash, a new machine, forks
     Demo(demo::DemoArgs),
 }
@@ -146,6 +150,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
     let (workloads, options) = match &args.suite {
         Suite::Demo(demo) => return demo::run_story(demo),
         Suite::Machines(machines) => return machines::run(machines),
+        Suite::Fork(fork) => return fork::run(fork),
         Suite::Day(options) => (workload::day(), options),
         Suite::Fs(options) => (workload::fs(options.scale(), options.huge), options),
         Suite::Micro(options) => (workload::micro(options.scale()), options),
@@ -279,9 +284,14 @@ impl Options {
         let size = self.disk_size.unwrap_or(if self.huge { 20 } else { 4 }) << 30;
         let measured: Box<dyn Side> = match &self.side_a {
             Some(directory) => Box::new(Plain::inside(directory)?),
-            None if self.null => Box::new(Ext4::on(Disk::make(scratch, "disk-a", size, progress)?)?),
+            None if self.null => Box::new(Ext4::on(Disk::make(
+                scratch,
+                ("disk-a", Format::Ext4),
+                size,
+                progress,
+            )?)?),
             None => {
-                let disk = Disk::make(scratch, "disk-a", size, progress)?;
+                let disk = Disk::make(scratch, ("disk-a", Format::Ext4), size, progress)?;
                 let executable = self.places.tenure()?;
                 Box::new(Tenure::on(
                     disk,
@@ -293,7 +303,12 @@ impl Options {
         };
         let baseline: Box<dyn Side> = match &self.side_b {
             Some(directory) => Box::new(Plain::inside(directory)?),
-            None => Box::new(Ext4::on(Disk::make(scratch, "disk-b", size, progress)?)?),
+            None => Box::new(Ext4::on(Disk::make(
+                scratch,
+                ("disk-b", Format::Ext4),
+                size,
+                progress,
+            )?)?),
         };
         Ok([measured, baseline])
     }

@@ -15,7 +15,7 @@ use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::command::{command, git, run};
-use super::disk::{Disk, Scratch};
+use super::disk::{Disk, Format, Scratch};
 use super::input::{Inputs, warm};
 use super::measure::Stopwatch;
 use super::progress::Progress;
@@ -112,7 +112,8 @@ struct Machine {
 
 impl Story<'_> {
     fn disks(&self, scratch: &Scratch) -> Result<Disks> {
-        let made = ["local", "drive"].map(|name| Disk::make(scratch, name, 4 * GIB, self.progress));
+        let made =
+            ["local", "drive"].map(|name| Disk::make(scratch, (name, Format::Ext4), 4 * GIB, self.progress));
         match made {
             [Ok(local), Ok(drive)] => Ok(Disks {
                 local: local.path().to_owned(),

@@ -8,10 +8,12 @@
 //! Invariant: nothing outlives the value. The loop device is detached right after the mount, so the kernel frees it with
 //! the last unmount; `Drop` unmounts; what a killed run left is swept away by the next one ([`Scratch::make`]).
 
+use std::ffi::CStr;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
@@ -27,13 +29,23 @@ pub(crate) struct Scratch {
     path: PathBuf,
 }
 
-/// A mounted ext4 on a loop device.
+/// A mounted file system on a loop device.
 #[derive(Debug)]
 pub(crate) struct Disk {
+    format: Format,
     backing: PathBuf,
     mount_point: PathBuf,
     device: PathBuf,
     is_mounted: bool,
+}
+
+/// Which file system is made on a disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// ext4 by default, but that what the kernel would go on initialising in the background is written at once.
+    Ext4,
+    /// btrfs as `mkfs.btrfs` makes it, which has snapshots.
+    Btrfs,
 }
 
 /// What was done to a block device so far.
@@ -87,8 +99,13 @@ impl Drop for Scratch {
 
 impl Disk {
     /// Makes a disk of `size` bytes in `scratch` and mounts it at `scratch/name`.
-    pub(crate) fn make(scratch: &Scratch, name: &str, size: u64, progress: Progress) -> Result<Disk> {
-        refuse_unless_possible(scratch.path(), size)?;
+    pub(crate) fn make(
+        scratch: &Scratch,
+        (name, format): (&str, Format),
+        size: u64,
+        progress: Progress,
+    ) -> Result<Disk> {
+        refuse_unless_possible(scratch.path(), format, size)?;
         let backing = scratch.path().join(format!("{name}.img"));
         let mount_point = scratch.path().join(name);
         fs::create_dir(&mount_point)?;
@@ -98,6 +115,7 @@ impl Disk {
             .context("no loop device could be set up: it takes root, and /dev/loop-control (two directories can be compared without: --side-a, --side-b)")?;
         let device = PathBuf::from(String::from_utf8_lossy(&printed).trim());
         let mut disk = Disk {
+            format,
             backing,
             mount_point,
             device,
@@ -140,11 +158,7 @@ impl Disk {
                 "choose a place on ext4, XFS or btrfs with --scratch",
             ));
         }
-        // As by default, but the tables that the kernel would otherwise go on initialising in the background, during
-        // the first measurements, are written now.
-        run(command("mkfs.ext4")
-            .args(["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"])
-            .arg(&self.device))?;
+        run(self.format.command().arg(&self.device))?;
         Ok(())
     }
 
@@ -152,7 +166,7 @@ impl Disk {
         mount(
             &self.device,
             &self.mount_point,
-            c"ext4",
+            self.format.kernel_name(),
             MountFlags::empty(),
             None,
         )
@@ -206,7 +220,38 @@ fn traffic(stat: &str) -> Option<Traffic> {
     })
 }
 
-fn refuse_unless_possible(scratch: &Path, size: u64) -> Result<()> {
+impl Format {
+    /// Returns the command that makes it, but for the device.
+    fn command(self) -> Command {
+        let (program, arguments): (_, &[&str]) = match self {
+            Format::Ext4 => (
+                "mkfs.ext4",
+                &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"],
+            ),
+            Format::Btrfs => ("mkfs.btrfs", &["-q", "-f"]),
+        };
+        let mut made = command(program);
+        made.args(arguments);
+        made
+    }
+
+    /// Returns its name in mount(2).
+    fn kernel_name(self) -> &'static CStr {
+        match self {
+            Format::Ext4 => c"ext4",
+            Format::Btrfs => c"btrfs",
+        }
+    }
+
+    fn require(self) -> Result<()> {
+        match self {
+            Format::Ext4 => require("mkfs.ext4", "e2fsprogs"),
+            Format::Btrfs => require("mkfs.btrfs", "btrfs-progs"),
+        }
+    }
+}
+
+fn refuse_unless_possible(scratch: &Path, format: Format, size: u64) -> Result<()> {
     if !rustix::process::geteuid().is_root() {
         return Err(Told::refused(
             "the local disk's file system is made on a loop device, which only root can set up",
@@ -214,7 +259,7 @@ fn refuse_unless_possible(scratch: &Path, size: u64) -> Result<()> {
         ));
     }
     require("losetup", "util-linux mount")?;
-    require("mkfs.ext4", "e2fsprogs")?;
+    format.require()?;
     let file_system = rustix::fs::statvfs(scratch)?;
     let free = file_system.f_bavail * file_system.f_frsize;
     if free < size + size / 8 {

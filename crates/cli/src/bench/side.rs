@@ -93,6 +93,11 @@ pub(crate) fn drop_caches(side: &mut dyn Side) -> Result<()> {
 /// machine's root file system is nobody's merit.
 pub(crate) fn drop_caches_but_of(program: &str, side: &mut dyn Side) -> Result<()> {
     drop_caches(side)?;
+    warm_program(program)
+}
+
+/// Brings a program into memory.
+pub(crate) fn warm_program(program: &str) -> Result<()> {
     if let Some(executable) = command::find(program) {
         input::warm(&executable.canonicalize()?)?;
     }

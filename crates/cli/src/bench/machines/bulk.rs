@@ -2,12 +2,12 @@
 
 use super::Scale;
 use super::load::FILE_LEN;
-use super::row::{Fact, Row};
 use super::town::{Host, Town};
 use crate::bench::command::run;
 use crate::bench::input::{App, walk, warm};
 use crate::bench::interrupt;
 use crate::bench::measure::Stopwatch;
+use crate::bench::row::{Fact, Row};
 use crate::bench::statistics::median;
 use crate::bench::workload::incompressible;
 use anyhow::{Result, ensure};

@@ -1,9 +1,9 @@
 //! A branch that one machine has given back, mounted on another.
 
 use super::Scale;
-use super::row::{Fact, Row};
 use super::town::Town;
 use crate::bench::measure::Stopwatch;
+use crate::bench::row::{Fact, Row};
 use crate::bench::statistics::median;
 use anyhow::Result;
 use std::fs;

@@ -1,11 +1,11 @@
 //! Branches that machines share: how fast they work in one, and how soon each sees what another does.
 
 use super::Scale;
-use super::row::{Fact, Row};
 use super::town::{Host, Town};
 use crate::bench::command::run;
 use crate::bench::interrupt;
 use crate::bench::measure::Stopwatch;
+use crate::bench::row::{Fact, Row};
 use crate::bench::statistics::{median, percentile};
 use anyhow::{Context, Result, ensure};
 use std::fs::{self, File};

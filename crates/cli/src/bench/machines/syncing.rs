@@ -2,10 +2,10 @@
 
 use super::Scale;
 use super::load::{FILE_LEN, create};
-use super::row::{Fact, Row};
 use super::town::Town;
 use crate::bench::interrupt;
 use crate::bench::measure::Stopwatch;
+use crate::bench::row::{Fact, Row};
 use crate::bench::statistics::percentile;
 use crate::bench::workload::incompressible;
 use anyhow::Result;

@@ -3,10 +3,10 @@
 
 use super::Scale;
 use super::load::{Acknowledged, FILE_LEN, Load};
-use super::row::{Fact, Row};
 use super::town::Town;
 use crate::bench::interrupt;
 use crate::bench::measure::Stopwatch;
+use crate::bench::row::{Fact, Row};
 use crate::bench::statistics::{percentile, spread};
 use crate::bench::workload::incompressible;
 use anyhow::{Result, ensure};

@@ -1,10 +1,10 @@
 //! What is asked of the store when nothing new is wanted of it.
 
 use super::Scale;
-use super::row::{Fact, Row};
 use super::town::{Host, Town};
 use crate::bench::command::{git, run};
 use crate::bench::measure::Stopwatch;
+use crate::bench::row::{Fact, Row};
 use crate::bench::workload::incompressible;
 use anyhow::Result;
 use std::fs;
