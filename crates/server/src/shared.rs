@@ -22,6 +22,7 @@ use changes::Changes;
 use demand::Asked;
 use gather::Gathering;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 use tenure_core::{Cover, Locks, Missing, Undecided};
 use tenure_model::{BranchId, Failure, Ino, Refusal, SessionId};
 use tenure_wire::shared::{Heard, Sharer};
@@ -57,6 +58,10 @@ struct Share {
     changes: Changes,
     /// What holders were asked so far.
     asked: Asked,
+    /// Until when sessions may rely on what owners before this one have lent to them.
+    relied_on: Duration,
+    /// Sessions that are over and may not have heard so, and until when each may rely on what is lent to it.
+    leaving: BTreeMap<SessionId, Duration>,
 }
 
 /// A session that shares a branch, as this owner has heard of it.
@@ -69,9 +74,18 @@ struct Member {
     news: Heard,
     /// Who is told of the next.
     listener: Option<Done<Heard>>,
+    /// Until when it may rely on what is lent to it, by what this owner has told it.
+    relies: Duration,
 }
 
 impl Share {
+    /// Returns until when a session may rely on what is lent to it, told or not that it is over.
+    fn relies_until(&self, session: SessionId) -> Duration {
+        let member = self.members.get(&session);
+        let told = member.map_or(Duration::ZERO, |member| member.relies);
+        told.max(self.relied_on)
+    }
+
     /// Tells whether anybody has an inode open, or may have because it is lent to him.
     fn is_open(&self, ino: Ino) -> bool {
         let has = |member: &Member| member.open.contains(&ino) || member.orphans.contains(&ino);

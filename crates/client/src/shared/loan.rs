@@ -290,7 +290,7 @@ impl Inner {
     }
 
     /// Waits until this session may rely on what is lent to it.
-    fn may_go_on(&self) -> Result<(), Error> {
+    pub(super) fn may_go_on(&self) -> Result<(), Error> {
         self.check()?;
         for _ in 0..PROLONGS_MAX {
             if self.clock.elapsed() < *self.lease.lock() {

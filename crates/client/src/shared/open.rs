@@ -94,8 +94,12 @@ impl SharedBranch {
     pub fn open(&self, ino: Ino) -> Result<(), Error> {
         let inner = &self.inner;
         inner.check()?;
-        if inner.open_here(ino) {
-            return Ok(());
+        if inner.is_known_here(ino) {
+            // Whoever is over has nothing open any more.
+            inner.may_go_on()?;
+            if inner.open_here(ino) {
+                return Ok(());
+            }
         }
         wait::before_waiting()?;
         let mut state = inner.state.lock();
@@ -121,6 +125,12 @@ impl SharedBranch {
 }
 
 impl Inner {
+    /// Tells whether an inode is open already, or lent.
+    fn is_known_here(&self, ino: Ino) -> bool {
+        let is_open = self.state.lock().opens.all.contains_key(&ino);
+        is_open || self.held.covers(ino)
+    }
+
     /// Opens what is open already, or lent; tells whether it was.
     pub(super) fn open_here(&self, ino: Ino) -> bool {
         let mut state = self.state.lock();

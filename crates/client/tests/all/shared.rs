@@ -114,3 +114,21 @@ fn what_a_session_that_is_over_is_refused_is_not_counted_as_lost_with_it() {
         assert_eq!(shared.unsynced(), accepted);
     }
 }
+
+/// Its session may be over, and what it had open gone.
+#[test]
+fn who_has_slept_for_too_long_opens_nothing_by_itself() {
+    let drive = drive();
+    let clock = Arc::new(Jumping::default());
+    let shared = share(drive.clone(), clock.clone());
+    let (told, _) = shared.create(Ino::ROOT, &name("told"), &NewNode::file()).unwrap();
+    shared.open(told).unwrap();
+    shared.tend();
+    let (lent, _) = shared.create(Ino::ROOT, &name("lent"), &NewNode::file()).unwrap();
+    Owner::close(&*drive, shared.opened().session).unwrap();
+    shared.open(lent).unwrap();
+    clock.jump_to(1);
+    for ino in [lent, told] {
+        assert_eq!(shared.open(ino).unwrap_err(), Error::Refused(Refusal::Stale));
+    }
+}

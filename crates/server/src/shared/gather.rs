@@ -19,6 +19,8 @@ const MARGIN: u32 = 20;
 pub(super) struct Gathering {
     awaited: BTreeSet<SessionId>,
     until: Duration,
+    /// Whether it lasts until then, also when all have come.
+    lasts: bool,
     acts: BTreeMap<ActId, Kept>,
     /// What was lent to them.
     claims: BTreeMap<SessionId, Vec<Claim>>,
@@ -47,6 +49,13 @@ impl Gathering {
         self.awaited.remove(&session);
         self.acts.retain(|id, _| id.session != session);
         self.claims.remove(&session);
+    }
+
+    /// Waits for a session no longer that is over. If it has not come, nobody knows what was lent to it: then nobody is answered before
+    /// it relies on nothing of that.
+    pub(super) fn lose(&mut self, session: SessionId, now: Duration) {
+        self.lasts |= self.awaits(session) && now < self.until;
+        self.forget(session);
     }
 
     /// Returns what sessions say was lent to them.
@@ -87,9 +96,12 @@ impl Inner {
                 .map(|(branch, sharing)| (branch, sharing.sessions().collect()))
                 .collect();
             for (branch, awaited) in shared {
-                live.shares.0.entry(branch).or_default().gathering = Some(Gathering {
+                let share = live.shares.0.entry(branch).or_default();
+                share.relied_on = until;
+                share.gathering = Some(Gathering {
                     awaited,
                     until,
+                    lasts: false,
                     acts: BTreeMap::new(),
                     claims: BTreeMap::new(),
                     is_ending: false,
@@ -169,7 +181,8 @@ impl Inner {
             else {
                 return Ok(None);
             };
-            let is_over = gathering.awaited.is_empty() || now >= gathering.until;
+            let have_come = gathering.awaited.is_empty() && !gathering.lasts;
+            let is_over = have_come || now >= gathering.until;
             if !is_over || gathering.is_ending {
                 return Err(Failure::DidNotHappen(gathering.to_string()).into());
             }

@@ -150,12 +150,14 @@ impl Inner {
     }
 
     pub(crate) fn prolong(&self, who: Sharer) -> Result<(), Error> {
+        let until = self.options.clock.elapsed() + self.lease();
         self.with(|live| {
             live.known(who.session)?;
             live.state.shares(who.session, who.branch)?;
-            let share = live.shares.0.get(&who.branch);
-            let has_come = share.is_some_and(|share| share.members.contains_key(&who.session));
-            has_come.then_some(()).ok_or(Refusal::Unjoined.into())
+            let share = live.shares.0.get_mut(&who.branch);
+            let member = share.and_then(|share| share.members.get_mut(&who.session));
+            member.ok_or(Refusal::Unjoined)?.relies = until;
+            Ok(())
         })
     }
 
@@ -170,18 +172,26 @@ impl Inner {
         })?;
         let Some(open) = open else { return Ok(()) };
         let twice = claimed_twice(&claims);
-        for session in &twice {
+        for (by, claims) in claims {
+            for claim in claims {
+                self.take_up(branch, &open.branch, by, &claim)?;
+            }
+        }
+        if !twice.is_empty() {
+            // What one of them has stands for both, until neither relies on it.
+            let now = self.options.clock.elapsed();
+            self.with(|live| {
+                let share = live.shares.0.entry(branch).or_default();
+                share.relied_on = share.relied_on.max(now + self.lease());
+                Ok(())
+            })?;
+        }
+        for session in twice {
             tracing::warn!(
                 session = session.0,
                 "a session is over: what is lent to it another has as well"
             );
-            self.end_gone(*session, branch)?;
-        }
-        let believed = claims.into_iter().filter(|(session, _)| !twice.contains(session));
-        for (by, claims) in believed {
-            for claim in claims {
-                self.take_up(branch, &open.branch, by, &claim)?;
-            }
+            self.end_gone(session, branch)?;
         }
         Ok(())
     }

@@ -76,6 +76,7 @@ impl Inner {
                 share.take_back(directory, session);
             }
             share.locks.end_session(session);
+            share.leaving.remove(&session);
             if let Some(gathering) = &mut share.gathering {
                 gathering.forget(session);
             }
@@ -103,7 +104,7 @@ impl Inner {
         if was_ousted {
             // By a try before, which was not told that it is durable.
             self.settle_all()?;
-            self.forget_sharer(session, branch)
+            self.forget_ousted(session, branch)
         } else if may_hold {
             self.oust(session, branch)
         } else {
@@ -124,7 +125,43 @@ impl Inner {
             };
             Ok((record, ()))
         })?;
-        self.forget_sharer(session, branch)
+        self.forget_ousted(session, branch)
+    }
+
+    /// Forgets a session that is over as soon as it relies on nothing any more: until then it may answer from what is lent to it, and
+    /// not have heard that it is over. So what it had stays its own, and nobody else gets it.
+    fn forget_ousted(&self, session: SessionId, branch: BranchId) -> Result<(), Error> {
+        let now = self.options.clock.elapsed();
+        let relies = self.with(|live| {
+            let Some(share) = live.shares.0.get_mut(&branch) else {
+                return Ok(false);
+            };
+            let until = share.relies_until(session);
+            if until <= now {
+                return Ok(false);
+            }
+            share.leaving.insert(session, until);
+            if let Some(gathering) = &mut share.gathering {
+                gathering.lose(session, now);
+            }
+            Ok(true)
+        })?;
+        match relies {
+            true => Ok(()),
+            false => self.forget_sharer(session, branch),
+        }
+    }
+
+    /// Forgets those who are over and by now must know it.
+    fn forget_those_over(&self, branch: BranchId) -> Result<(), Error> {
+        let now = self.options.clock.elapsed();
+        let over = self.with(|live| {
+            let leaving = live.shares.0.get(&branch).map(|share| &share.leaving);
+            let over = leaving.into_iter().flatten().filter(|(_, until)| **until <= now);
+            Ok(over.map(|(session, _)| *session).collect::<Vec<_>>())
+        })?;
+        over.into_iter()
+            .try_for_each(|session| self.forget_sharer(session, branch))
     }
 
     pub(crate) fn hold(&self, who: Sharer, ino: Ino) -> Result<Attr, Error> {
@@ -169,6 +206,7 @@ impl Inner {
 
     /// Ends sessions that share a branch and have said nothing for as long as a lease lasts, when another wants what they have.
     pub(crate) fn end_silent_sharers(&self, branch: BranchId) -> Result<(), Error> {
+        self.forget_those_over(branch)?;
         let silent = self.silent_among(|live| live.sharers(branch).into_iter().collect())?;
         silent
             .into_iter()

@@ -549,15 +549,49 @@ fn of_two_sessions_that_say_the_same_is_lent_to_them_neither_goes_on() {
         member.drive = nowhere.clone();
     }
     drop(drive);
-    let (_, drive) = next_owner(&bucket);
+    let (clock, drive) = next_owner(&bucket);
     for member in [&mut ada, &mut bob, &mut eve] {
         member.rejoin(&drive);
     }
-    eve.create(Ino::ROOT, "free", Kind::File).unwrap();
+    asked(eve.create(Ino::ROOT, "free", Kind::File));
     assert_eq!(
         (drive.prolong(ada.who), drive.prolong(bob.who)),
         (Err(STALE), Err(STALE))
     );
+    clock.pass(Duration::from_secs(6));
+    asked(eve.create(Ino::ROOT, "free", Kind::File));
+    eve.create(Ino::ROOT, "free", Kind::File).unwrap();
+}
+
+#[test]
+fn what_is_lent_to_a_session_that_is_over_is_nobody_elses_until_it_relies_on_it_no_more() {
+    on_each_tier(|bucket| {
+        let (_, drive, mut ada, mut bob) = two(&bucket);
+        let mut eve = Member::new(&drive, "eve");
+        let lent = ada.create(Ino::ROOT, "lent", Kind::Directory).unwrap();
+        assert!(ada.borrow(lent));
+        eve.create(Ino::ROOT, "lost", Kind::File).unwrap();
+        ada.create(Ino::ROOT, "followed", Kind::File).unwrap();
+        let nowhere = create_by(&Arc::default(), &MemoryBucket::new());
+        for member in [&mut ada, &mut bob, &mut eve] {
+            member.drive = nowhere.clone();
+        }
+        drop(drive);
+        let (clock, drive) = next_owner(&bucket);
+        ada.rejoin(&drive);
+        bob.rejoin(&drive);
+        clock.pass(Duration::from_secs(3));
+        drive.prolong(ada.who).unwrap();
+        clock.pass(Duration::from_secs(3));
+        asked(bob.create(lent, "theirs", Kind::File));
+        asked(bob.names(lent));
+        assert_eq!(bob.names(Ino::ROOT), Ok(names(&["lent"])), "it was not lent");
+        assert_eq!(drive.renew(ada.who.session), Err(STALE));
+        clock.pass(Duration::from_secs(3));
+        asked(bob.create(lent, "theirs", Kind::File));
+        bob.create(lent, "theirs", Kind::File).unwrap();
+        assert_eq!(drive.check(true).unwrap(), [""; 0]);
+    });
 }
 
 #[test]

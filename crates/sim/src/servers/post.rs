@@ -131,8 +131,27 @@ impl Post {
         found
     }
 
-    /// Makes a call; again where its answer was lost, with the number of tries before.
-    fn call<T>(&self, mut make: impl FnMut(&dyn Owner<Branch>, u32) -> Result<T, Error>) -> Result<T, Error> {
+    /// Makes a call that only an owner answers who knows what the session brings; again where its answer was lost, with the number of
+    /// tries before.
+    fn call<T>(&self, make: impl FnMut(&dyn Owner<Branch>, u32) -> Result<T, Error>) -> Result<T, Error> {
+        let (epoch, answer) = self.made(make)?;
+        if is_answered(&answer) {
+            let mut state = self.state.lock();
+            state.answered = state.answered.max(epoch);
+        }
+        answer
+    }
+
+    /// As `call`, of what any owner answers, whatever it knows of the session.
+    fn call_any<T>(&self, mut make: impl FnMut(&dyn Owner<Branch>) -> Result<T, Error>) -> Result<T, Error> {
+        self.made(|owner, _| make(owner))?.1
+    }
+
+    /// Makes a call until its answer comes; returns by which owner, and the answer.
+    fn made<T>(
+        &self,
+        mut make: impl FnMut(&dyn Owner<Branch>, u32) -> Result<T, Error>,
+    ) -> Result<(Epoch, Result<T, Error>), Error> {
         for tries in 0..=REPEATS_MAX {
             if !self.turn.pass() {
                 return Err(ended());
@@ -148,11 +167,7 @@ impl Post {
             if !self.turn.pass() {
                 return Err(ended());
             }
-            if is_answered(&answer) {
-                let mut state = self.state.lock();
-                state.answered = state.answered.max(found.epoch);
-            }
-            return answer;
+            return Ok((found.epoch, answer));
         }
         Err(Failure::Unknown("every owner ends before it answers".into()).into())
     }
@@ -253,7 +268,7 @@ impl Owner<Branch> for Post {
     }
 
     fn lend_inos(&self, session: SessionId) -> Result<InoRange, Error> {
-        self.call(|owner, _| owner.lend_inos(session))
+        self.call_any(|owner| owner.lend_inos(session))
     }
 
     fn give_back(&self, session: SessionId, branch: BranchId) -> Result<(), Error> {
@@ -382,11 +397,11 @@ impl Owner<Branch> for Post {
     }
 
     fn place(&self, session: SessionId, chunks: &[Chunk<'_>]) -> Result<Vec<Placed>, Error> {
-        self.call(|owner, _| owner.place(session, chunks))
+        self.call_any(|owner| owner.place(session, chunks))
     }
 
     fn secure(&self, session: SessionId, places: &[Placed]) -> Result<(), Error> {
-        self.call(|owner, _| owner.secure(session, places))
+        self.call_any(|owner| owner.secure(session, places))
     }
 
     fn ship(&self, batch: Batch, _: Option<Branch>, done: Done<Shipped>) {
@@ -416,11 +431,11 @@ impl Owner<Branch> for Post {
     }
 
     fn page(&self, at: Address) -> Result<Vec<u8>, Error> {
-        self.call(|owner, _| owner.page(at))
+        self.call_any(|owner| owner.page(at))
     }
 
     fn read(&self, at: Address, start: u32, out: &mut [u8]) -> Result<(), Error> {
-        self.call(|owner, _| owner.read(at, start, out))
+        self.call_any(|owner| owner.read(at, start, out))
     }
 
     fn room(&self) -> Result<Room, Error> {
