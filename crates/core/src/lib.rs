@@ -12,6 +12,7 @@ mod cookie;
 pub mod cover;
 pub mod diff;
 mod edits;
+mod kept;
 mod key;
 pub mod locks;
 mod ops;

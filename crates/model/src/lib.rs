@@ -19,6 +19,7 @@ pub mod op;
 pub mod record;
 pub mod shared;
 pub mod time;
+pub mod turn;
 
 pub use attr::{Attr, AttrChange, Kind};
 pub use batch::{Batch, ChunkPlace};
@@ -33,3 +34,4 @@ pub use op::{NewNode, Op, RenameMode, XattrMode};
 pub use record::Record;
 pub use shared::{Act, ActId};
 pub use time::{Clock, Timestamp};
+pub use turn::{Past, Root, Stretch, Turn, Why};

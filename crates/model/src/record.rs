@@ -6,6 +6,7 @@ use crate::id::{BranchId, Ino, SessionId};
 use crate::name::{BranchName, CheckpointName};
 use crate::shared::Act;
 use crate::time::Timestamp;
+use crate::turn::Turn;
 
 /// One accepted change of a drive. Applying the same records in the same order gives the same drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -140,6 +141,8 @@ pub enum Record {
         /// When.
         time: Timestamp,
     },
+    /// A branch becomes another state as a whole.
+    Turned(Turn),
 }
 
 /// What a branch can be forked from.
@@ -211,10 +214,7 @@ impl Codec for Record {
             } => put_numbers(out, 4, [session.0, branch.0, *inos]),
             Record::InosLent { session, count } => put_numbers(out, 5, [session.0, *count]),
             Record::Returned { branch } => put_numbers(out, 6, [branch.0]),
-            Record::Batch(batch) => {
-                out.push(7);
-                batch.write(out);
-            }
+            Record::Batch(batch) => put_value(out, 7, batch),
             Record::Forked { from, name, time } => {
                 out.push(8);
                 from.write(out);
@@ -244,10 +244,7 @@ impl Codec for Record {
                 inos,
             } => put_numbers(out, 12, [session.0, branch.0, *inos]),
             Record::Left { session, branch } => put_numbers(out, 13, [session.0, branch.0]),
-            Record::Act(act) => {
-                out.push(14);
-                act.write(out);
-            }
+            Record::Act(act) => put_value(out, 14, act),
             Record::Dropped { branch, ino } => put_numbers(out, 15, [branch.0, ino.0]),
             Record::Revoked { branch, stray, time } => {
                 out.push(16);
@@ -265,6 +262,7 @@ impl Codec for Record {
                 put_bytes(out, stray.as_str().as_bytes());
                 time.write(out);
             }
+            Record::Turned(turn) => put_value(out, 18, turn),
         }
     }
 
@@ -342,6 +340,7 @@ impl Codec for Record {
                 stray: branch_name(input)?,
                 time: Timestamp::read(input)?,
             },
+            18 => Record::Turned(Turn::read(input)?),
             _ => return Err(malformed("record")),
         })
     }
@@ -350,6 +349,11 @@ impl Codec for Record {
 fn put_numbers<const N: usize>(out: &mut Vec<u8>, tag: u8, numbers: [u64; N]) {
     out.push(tag);
     numbers.into_iter().for_each(|number| put_varint(out, number));
+}
+
+fn put_value(out: &mut Vec<u8>, tag: u8, value: &impl Codec) {
+    out.push(tag);
+    value.write(out);
 }
 
 fn branch_name(input: &mut Reader<'_>) -> Result<BranchName, Malformed> {

@@ -68,6 +68,17 @@ impl Inner {
                 faults.push(format!("{noun} {}: and {more} more", line.name));
             }
         }
+        for (id, _) in state.edges() {
+            let branch = state.named_by(id).expect("the edge was listed just now");
+            let (stretch, seq) = id;
+            let told = self.check_line(&branch, &mut packed).into_iter().take(FAULTS_MAX);
+            faults.extend(told.map(|fault| {
+                format!(
+                    "what line {} has of another since record {seq}: {fault}",
+                    stretch.line
+                )
+            }));
+        }
         self.work_on_pages();
         Ok(faults)
     }
@@ -232,6 +243,15 @@ impl State {
             must(
                 sharing.sessions().all(|session| self.session(session).is_some()),
                 format!("the branch {id} is shared by a session that is not there"),
+            );
+        }
+        for ((stretch, seq), edge) in self.edges() {
+            must(
+                edge.at <= seq && seq >= stretch.since,
+                format!(
+                    "the line {} has something since record {seq} that was reached later",
+                    stretch.line
+                ),
             );
         }
         for (session, row) in self.sessions() {

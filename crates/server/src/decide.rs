@@ -27,7 +27,9 @@ pub(crate) fn after(record: &Record, branch: Branch, loader: &Loader) -> Result<
         | Record::Joined { .. }
         | Record::Left { .. }
         | Record::Revoked { .. }
-        | Record::Ousted { .. } => Ok(After::Same),
+        | Record::Ousted { .. }
+        // What it becomes was found before.
+        | Record::Turned(_) => Ok(After::Same),
         Record::Act(act) => after_op(branch, &act.op, loader),
         Record::Dropped { ino, .. } => after_op(branch, &Op::Drop { ino: *ino }, loader),
     }

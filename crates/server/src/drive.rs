@@ -31,7 +31,8 @@ use tenure_wire::shared::{
 };
 use tenure_wire::{
     Access, BranchInfo, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error, Hold, Lent, Opened,
-    Owner, Placed, Room, Salvaged, SealedPack, ServerAddress, Shipped, Status, Verified, Who, identity,
+    Owner, Placed, Room, Salvaged, SealedPack, ServerAddress, Shipped, Status, Turned, Verified, Who,
+    identity,
 };
 
 /// Bytes of records after which they are folded: replaying them takes a fraction of a second.
@@ -403,6 +404,10 @@ impl Owner<Branch> for Drive {
     fn contents(&self, name: &str, ino: Ino, offset: u64, len: u32) -> Result<Vec<u8>, Error> {
         self.inner
             .answer(|| self.inner.contents(name, ino, (offset, len)))
+    }
+
+    fn undo(&self, who: &Who, branch: &BranchName, to: &str) -> Result<Turned, Error> {
+        self.inner.change(|| self.inner.undo(who, branch, to))
     }
 
     fn branches(&self) -> Result<Vec<BranchInfo>, Error> {

@@ -4,7 +4,7 @@
 //! state behind its root is the one right after the record at its place in the order.
 
 use crate::drive::Inner;
-use crate::state::{Folded, State};
+use crate::state::{Folded, FoldedEdge, State};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -37,8 +37,9 @@ impl Inner {
         }
         let at = self.place_of(&snapshot)?;
         let folded = self.fold_lines(&snapshot.state)?;
+        let edges = self.fold_edges(&snapshot.state)?;
         self.filling.seal_chunks()?;
-        let (root, packs) = self.fold_rows(&mut snapshot.state, &folded)?;
+        let (root, packs) = self.fold_rows(&mut snapshot.state, (&folded, &edges))?;
         let journal = &snapshot.journal;
         journal.publish(&journal.manifest(at, Some(root), RowPacks(packs).written()))?;
         *last = Some(snapshot.seq);
@@ -46,6 +47,7 @@ impl Inner {
         self.unfolded.fetch_sub(snapshot.bytes, Ordering::Relaxed);
         self.with(|live| {
             live.state.note_folded(&folded);
+            edges.iter().for_each(|edge| live.state.put_edge_root(*edge));
             Ok(())
         })
     }
@@ -111,9 +113,24 @@ impl Inner {
         Ok(folded)
     }
 
+    /// Writes the states that other lines were when lines began.
+    fn fold_edges(&self, state: &State) -> Result<Vec<FoldedEdge>, Error> {
+        let mut folded = Vec::new();
+        for (edge, branch) in state.unfolded_edges() {
+            let root = branch.tree().fold(&mut |page| self.filling.put_page(page))?;
+            folded.push((edge, root));
+        }
+        Ok(folded)
+    }
+
     /// Writes the rows; returns their root and the packs that they lie in.
-    fn fold_rows(&self, state: &mut State, folded: &[Folded]) -> Result<(Address, Vec<PackName>), Error> {
+    fn fold_rows(
+        &self,
+        state: &mut State,
+        (folded, edges): (&[Folded], &[FoldedEdge]),
+    ) -> Result<(Address, Vec<PackName>), Error> {
         folded.iter().for_each(|one| state.put_root(one));
+        edges.iter().for_each(|edge| state.put_edge_root(*edge));
         state.put_packs(&self.packs.table());
         state.put_recent();
         let root = state.rows().fold(&mut |page| self.filling.put_page(page))?;

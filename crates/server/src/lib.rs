@@ -17,6 +17,7 @@ mod session;
 mod shared;
 mod ship;
 mod stray;
+mod turn;
 mod vet;
 
 mod decide;

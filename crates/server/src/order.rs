@@ -231,7 +231,7 @@ impl Inner {
             let seq = self
                 .enqueue(live, (record.written(), room_for(&record)), Box::new(drop))
                 .map_err(|(error, _)| error)?;
-            live.state.apply(&record, after);
+            live.state.apply(&record, seq, after);
             Ok(Some((live.journal()?.clone(), seq, answer)))
         })
     }
@@ -256,6 +256,7 @@ fn room_for(record: &Record) -> Room {
         | Record::Forked { .. }
         | Record::CheckpointMade { .. }
         | Record::Joined { .. }
-        | Record::Act(_) => Room::Usual,
+        | Record::Act(_)
+        | Record::Turned(_) => Room::Usual,
     }
 }

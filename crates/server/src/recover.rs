@@ -196,7 +196,7 @@ impl<'a> Recovery<'a> {
         if let Record::Batch(Batch { chunks, .. }) | Record::Act(Act { chunks, .. }) = &record {
             self.note_chunks(chunks)?;
         }
-        self.state.apply(&record, after);
+        self.state.apply(&record, seq, after);
         self.records += 1;
         self.record_bytes += bytes.len() as u64;
         Ok(())

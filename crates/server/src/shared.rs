@@ -14,6 +14,7 @@ mod loan;
 mod lock;
 mod look;
 mod member;
+mod quiet;
 
 use crate::drive::Inner;
 use crate::order::Live;
@@ -62,6 +63,8 @@ struct Share {
     relied_on: Duration,
     /// Sessions that are over and may not have heard so, and until when each may rely on what is lent to it.
     leaving: BTreeMap<SessionId, Duration>,
+    /// How many want it quiet.
+    quiet: u32,
 }
 
 /// A session that shares a branch, as this owner has heard of it.

@@ -7,12 +7,15 @@
 //!
 //! Invariant: a line without a branch in memory has a root in its row.
 
+mod ancestry;
 mod apply;
 pub(crate) mod permit;
 mod recent;
 mod row;
 pub(crate) mod sharing;
 
+use ancestry::Ancestry;
+pub(crate) use ancestry::FoldedEdge;
 use row::{GRANTS, LINES, NAMES, PACKS, SESSIONS, number_of};
 pub(crate) use row::{Grant, Head, Line, LineKind, Session};
 use std::collections::BTreeMap;
@@ -21,7 +24,7 @@ use tenure_core::tree::Memory;
 use tenure_core::{Branch, Totals, Tree};
 use tenure_model::codec::{Codec, Malformed, malformed};
 use tenure_model::record::Source;
-use tenure_model::{Address, Batch, BranchId, Digest, PackNumber, Record, SessionId};
+use tenure_model::{Address, Batch, BranchId, Digest, PackNumber, Record, Seq, SessionId};
 use tenure_store::pack::PackName;
 
 /// What a drive is, but for the contents of its packs.
@@ -33,6 +36,9 @@ pub(crate) struct State {
     changes: u64,
     recent: recent::OfBranches,
     shared: sharing::OfBranches,
+    ancestry: Ancestry,
+    /// The record that is applied, or was last.
+    applied: Seq,
 }
 
 /// A branch in memory.
@@ -62,6 +68,8 @@ impl State {
             changes: 0,
             recent: BTreeMap::new(),
             shared: BTreeMap::new(),
+            ancestry: Ancestry::default(),
+            applied: Seq(0),
         }
     }
 
@@ -86,6 +94,8 @@ impl State {
             changes: 0,
             recent: BTreeMap::new(),
             shared: BTreeMap::new(),
+            ancestry: Ancestry::default(),
+            applied: Seq(0),
         };
         if state.head().is_none() {
             return Err(malformed("state: it has no head"));
@@ -96,6 +106,7 @@ impl State {
         }
         state.take_recent();
         state.take_shared();
+        state.take_ancestry();
         Ok(state)
     }
 
@@ -191,7 +202,8 @@ impl State {
             | Record::Joined { .. }
             | Record::Left { .. }
             | Record::Revoked { .. }
-            | Record::Ousted { .. } => None,
+            | Record::Ousted { .. }
+            | Record::Turned(_) => None,
             Record::Act(act) => Some(act.branch),
             Record::Dropped { branch, .. } => Some(*branch),
         }

@@ -11,7 +11,7 @@ pub mod transport;
 
 pub use owner::{
     Access, BranchInfo, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error, Hold, Lease, Lent,
-    NOTE, Opened, Owner, Placed, Room, Salvaged, SealedPack, Shared, Shipped, Status, Verified, Who,
+    NOTE, Opened, Owner, Placed, Room, Salvaged, SealedPack, Shared, Shipped, Status, Turned, Verified, Who,
     identity,
 };
 pub use transport::{

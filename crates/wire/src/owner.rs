@@ -247,6 +247,13 @@ pub struct Differences {
     pub behind: Option<Ino>,
 }
 
+/// A branch that has become another state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Turned {
+    /// The checkpoint of what it was before.
+    pub before: String,
+}
+
 /// How an owner is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
@@ -457,6 +464,10 @@ pub trait Owner<B>: Send + Sync {
 
     /// Returns at most `len` bytes of a file of a branch or checkpoint as it is now, from `offset` on; none behind its end.
     fn contents(&self, name: &str, ino: Ino, offset: u64, len: u32) -> Result<Vec<u8>, Error>;
+
+    /// Lets a branch go on from what a branch or checkpoint is, its own or another's; durable before it returns. What it was is a checkpoint. Refused while
+    /// one session holds it; of those who share it all is had back before.
+    fn undo(&self, who: &Who, branch: &BranchName, to: &str) -> Result<Turned, Error>;
 
     /// Returns every branch and checkpoint, by name.
     fn branches(&self) -> Result<Vec<BranchInfo>, Error>;

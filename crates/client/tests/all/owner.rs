@@ -13,7 +13,7 @@ use tenure_server::Drive;
 use tenure_wire::shared::{Brought, Deed, LockAsk, Look, Ordered, Seen, Sharer};
 use tenure_wire::{
     Access, BranchInfo, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error, Hold, Lent, Opened,
-    Owner, Placed, Room, Salvaged, SealedPack, Shipped, Status, Who,
+    Owner, Placed, Room, Salvaged, SealedPack, Shipped, Status, Turned, Who,
 };
 
 /// Is called once.
@@ -279,6 +279,10 @@ impl Owner<Branch> for Watched {
 
     fn contents(&self, name: &str, ino: Ino, offset: u64, len: u32) -> Result<Vec<u8>, Error> {
         self.drive.contents(name, ino, offset, len)
+    }
+
+    fn undo(&self, who: &Who, branch: &BranchName, to: &str) -> Result<Turned, Error> {
+        self.drive.undo(who, branch, to)
     }
 
     fn branches(&self) -> Result<Vec<BranchInfo>, Error> {

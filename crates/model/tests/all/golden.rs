@@ -10,8 +10,8 @@ use tenure_model::codec::Codec;
 use tenure_model::record::Source;
 use tenure_model::{
     Act, ActId, Address, Attr, AttrChange, Batch, BranchId, BranchName, CheckpointName, ChunkPlace, Digest,
-    Epoch, Extent, Ino, Kind, Name, NewNode, Op, PackNumber, Piece, Record, RenameMode, SessionId, Timestamp,
-    XattrMode, XattrName,
+    Epoch, Extent, Ino, Kind, Name, NewNode, Op, PackNumber, Past, Piece, Record, RenameMode, Root, Seq,
+    SessionId, Stretch, Timestamp, Turn, Why, XattrMode, XattrName,
 };
 
 const NOON: Timestamp = Timestamp {
@@ -419,6 +419,60 @@ fn records_of_sessions() -> Vec<(&'static str, Record)> {
     ]
 }
 
+/// Those by which a branch becomes another state.
+fn turns() -> Vec<(&'static str, Record)> {
+    let past = Past {
+        stretch: Stretch {
+            line: BranchId(300),
+            since: Seq(1000),
+        },
+        at: Seq(2000),
+        root: Root {
+            page: address(),
+            inodes: 300,
+            bytes: 1 << 40,
+        },
+    };
+    let turn = |why| {
+        Record::Turned(Turn {
+            branch: BranchId(2),
+            to: Root {
+                inodes: 301,
+                ..past.root
+            },
+            inos: 5,
+            why,
+            by: "ada on loom".into(),
+            time: NOON,
+        })
+    };
+    let path = Box::from(*b"src/lib.rs");
+    vec![
+        (
+            "record_turned_merged",
+            turn(Why::Merged {
+                from: "try".into(),
+                past,
+            }),
+        ),
+        (
+            "record_turned_undone",
+            turn(Why::Undone {
+                to: "good".into(),
+                past,
+            }),
+        ),
+        (
+            "record_turned_restored",
+            turn(Why::Restored {
+                path: Box::clone(&path),
+                from: "good".into(),
+            }),
+        ),
+        ("record_turned_resolved", turn(Why::Resolved { path })),
+    ]
+}
+
 fn act() -> Act {
     Act {
         id: ActId {
@@ -517,6 +571,7 @@ fn every_kind_of_value_is_its_golden_bytes() {
     records()
         .into_iter()
         .chain(records_of_sessions())
+        .chain(turns())
         .for_each(|(name, record)| golden.holds(name, &record));
     for name in ["acl", "chain_start"] {
         golden.files.remove(name).expect("it has a test of its own");

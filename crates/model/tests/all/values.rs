@@ -8,8 +8,8 @@ use tenure_model::batch::{Batch, ChunkPlace};
 use tenure_model::record::Source;
 use tenure_model::{
     Act, ActId, Address, Attr, AttrChange, BranchId, BranchName, CheckpointName, Digest, Epoch, Extent, Ino,
-    Kind, Name, NewNode, Op, PackNumber, Piece, Record, RenameMode, SessionId, Timestamp, XattrMode,
-    XattrName, limits,
+    Kind, Name, NewNode, Op, PackNumber, Past, Piece, Record, RenameMode, Root, Seq, SessionId, Stretch,
+    Timestamp, Turn, Why, XattrMode, XattrName, limits,
 };
 
 /// Numbers of every length, the small and the extreme ones often.
@@ -412,8 +412,43 @@ fn branch_record() -> BoxedStrategy<Record> {
             stray,
             time,
         }),
+        turn().prop_map(Record::Turned),
     ]
     .boxed()
+}
+
+fn root() -> BoxedStrategy<Root> {
+    (address(), number(), number())
+        .prop_map(|(page, inodes, bytes)| Root { page, inodes, bytes })
+        .boxed()
+}
+
+fn turn() -> BoxedStrategy<Turn> {
+    let past = (number(), number(), number(), root()).prop_map(|(line, since, at, root)| Past {
+        stretch: Stretch {
+            line: BranchId(line),
+            since: Seq(since),
+        },
+        at: Seq(at),
+        root,
+    });
+    let path = || vec(any::<u8>(), 0..40).prop_map(Box::from);
+    let why = prop_oneof![
+        (".{0,20}", past.clone()).prop_map(|(from, past)| Why::Merged { from, past }),
+        (".{0,20}", past).prop_map(|(to, past)| Why::Undone { to, past }),
+        (path(), ".{0,20}").prop_map(|(path, from)| Why::Restored { path, from }),
+        path().prop_map(|path| Why::Resolved { path }),
+    ];
+    (number(), root(), number(), why, ".{0,40}", time())
+        .prop_map(|(branch, to, inos, why, by, time)| Turn {
+            branch: BranchId(branch),
+            to,
+            inos,
+            why,
+            by,
+            time,
+        })
+        .boxed()
 }
 
 /// The bytes of one value of any kind, and a reader of that kind.

@@ -117,6 +117,14 @@ impl Inner {
             // It was answered long ago: this is a late copy of what was asked then.
             return Err(Refusal::InvalidArgument.into());
         }
+        let quiet = live
+            .shares
+            .0
+            .get(&branch)
+            .and_then(|share| share.is_quiet(self.epoch));
+        if let Some(asked) = quiet {
+            return Err(Refusal::Elsewhere { asked }.into());
+        }
         let (op, chunks) = asked.op(live)?;
         if number_of(&op).is_some_and(|ino| !live.state.may_use(id.session, ino)) {
             return Err(because("the act has an inode number that was not lent to its session").into());

@@ -65,6 +65,13 @@ impl Changes {
         }
     }
 
+    /// Takes every inode for changed.
+    pub(super) fn forget(&mut self) {
+        self.version += 1;
+        self.floor = self.version;
+        self.last.clear();
+    }
+
     /// Tells whether an inode may have been changed behind a state.
     pub(super) fn is_changed(&self, ino: Ino, since: u64) -> bool {
         since < self.floor || self.last.get(&ino).is_some_and(|last| last.version > since)

@@ -160,7 +160,7 @@ impl Share {
 
 impl Inner {
     /// Tells holders what others need of them. Of whom nothing was heard for as long as a lease lasts loses it.
-    pub(super) fn tell_holders(&self, branch: BranchId) -> Result<(), Error> {
+    pub(crate) fn tell_holders(&self, branch: BranchId) -> Result<(), Error> {
         let told = self.with(|live| {
             let share = live.shares.0.get_mut(&branch);
             Ok(share.map(Share::news).unwrap_or_default())

@@ -311,7 +311,7 @@ impl Inner {
     }
 
     /// Notes every inode without an entry: who had it open at the owner before may be gone.
-    pub(super) fn set_orphans_adrift(&self, branch: BranchId) -> Result<(), Error> {
+    pub(crate) fn set_orphans_adrift(&self, branch: BranchId) -> Result<(), Error> {
         let open = self.with(|live| Ok(live.state.opened(branch)))?;
         let Some(open) = open else { return Ok(()) };
         let orphans = self.loader.ask(|| open.branch.orphans())?;

@@ -284,7 +284,8 @@ impl Share {
         match self.cover.over(directory) {
             Some(lent) => lent.by == session,
             None => {
-                !self.asked.is_wanted(directory, session, now)
+                self.quiet == 0
+                    && !self.asked.is_wanted(directory, session, now)
                     && !self.changes.is_worked_on(session, directory, now)
             }
         }

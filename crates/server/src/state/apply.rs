@@ -4,11 +4,13 @@
 
 use super::recent::Recent;
 use super::{After, Folded, Grant, Head, Line, LineKind, Open, Session, State, batch_digest, row};
-use tenure_core::Branch;
+use tenure_core::{Branch, Totals, Tree};
 use tenure_model::attr::{Attr, Kind, Xattrs};
 use tenure_model::batch::chain_start;
 use tenure_model::record::{FIRST_LENT_INO, Source};
-use tenure_model::{Batch, BranchId, Digest, Ino, InoRange, Record, SessionId, Timestamp};
+use tenure_model::{
+    Batch, BranchId, Digest, Ino, InoRange, Record, Root, Seq, SessionId, Timestamp, Turn, Why,
+};
 use tenure_store::pack::PackName;
 
 /// The first branch's number; checkpoints and later branches follow.
@@ -17,8 +19,9 @@ const FIRST_LINE: BranchId = BranchId(1);
 const ROOT_MODE: u32 = 0o755;
 
 impl State {
-    /// Makes the change that an accepted record says. `after` is what it makes of a branch, as `crate::decide` found.
-    pub(crate) fn apply(&mut self, record: &Record, after: After) {
+    /// Makes the change that an accepted record says, which has its place in the order. `after` is what it makes of a branch, as was found before.
+    pub(crate) fn apply(&mut self, record: &Record, seq: Seq, after: After) {
+        self.applied = seq;
         match record {
             Record::DriveCreated {
                 hash_key,
@@ -103,6 +106,7 @@ impl State {
                 stray,
                 time,
             } => self.oust((*session, *branch), stray.as_str(), *time),
+            Record::Turned(turn) => self.turn(turn, after),
         }
     }
 
@@ -256,6 +260,7 @@ impl State {
         head.next_line = id.next();
         self.put(&row::head_key(), &head);
         self.add_line(id, &line, branch);
+        self.descend(id, base, self.applied);
         id
     }
 
@@ -279,6 +284,27 @@ impl State {
         self.remove(&row::name_key(&line.name));
         self.remove(&row::line_key(id));
         self.open.remove(&id);
+        self.forget_stretch(id);
+    }
+
+    fn turn(&mut self, turn: &Turn, after: After) {
+        let Root { page, inodes, bytes } = turn.to;
+        let mut head = self.begun();
+        let after = match after {
+            After::Branch(branch) => branch,
+            After::Same => {
+                let tree = Tree::stored(page, &self.memory);
+                Branch::stored(head.hash_key, tree, Totals { inodes, bytes })
+            }
+        };
+        self.become_after(turn.branch, After::Branch(after));
+        head.next_ino = Ino(head.next_ino.0 + turn.inos);
+        self.put(&row::head_key(), &head);
+        match &turn.why {
+            Why::Merged { past, .. } => self.take_in(turn.branch, past, self.applied),
+            Why::Undone { past, .. } => self.go_back(turn.branch, past, self.applied),
+            Why::Restored { .. } | Why::Resolved { .. } => {}
+        }
     }
 
     fn become_after(&mut self, id: BranchId, after: After) {

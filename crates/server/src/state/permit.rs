@@ -61,6 +61,13 @@ impl State {
                     Some(grant) => Err(self.held(*branch, grant)),
                 }
             }
+            Record::Turned(turn) => {
+                self.is_branch(turn.branch)?;
+                match self.grant(turn.branch) {
+                    None => Ok(()),
+                    Some(grant) => Err(self.held(turn.branch, grant)),
+                }
+            }
             Record::Revoked { branch, stray, .. } => {
                 self.grant(*branch).ok_or(Refusal::Stale)?;
                 self.is_free(stray.as_str())

@@ -3,11 +3,14 @@
 //! Invariant: a row's key begins with the byte of its kind, and numbers in keys are big-endian, so that rows of one
 //! kind are adjacent and in order.
 
+use super::ancestry::Edge;
 use super::recent::Recent;
 use super::sharing::Sharing;
 use tenure_core::Totals;
 use tenure_model::codec::{Codec, Malformed, Reader, malformed, put_bytes, put_list, put_option, put_varint};
-use tenure_model::{Address, BranchId, Digest, Ino, InoRange, PackNumber, SessionId, Timestamp};
+use tenure_model::{
+    Address, BranchId, Digest, Ino, InoRange, PackNumber, Seq, SessionId, Stretch, Timestamp,
+};
 
 const HEAD: u8 = 0;
 const LINE: u8 = 1;
@@ -17,6 +20,8 @@ const SESSION: u8 = 4;
 const PACK: u8 = 5;
 const RECENT: u8 = 6;
 const SHARING: u8 = 7;
+const STRETCH: u8 = 8;
+const EDGE: u8 = 9;
 
 /// The version of all rows; a state of a later one is refused.
 const VERSION: u8 = 1;
@@ -61,6 +66,33 @@ pub(crate) fn sharing_key(branch: BranchId) -> [u8; 9] {
     numbered(SHARING, branch.0)
 }
 
+/// Key of the record that has put a line back to an earlier state.
+pub(crate) fn stretch_key(line: BranchId) -> [u8; 9] {
+    numbered(STRETCH, line.0)
+}
+
+/// Key of what is in a stretch from a record on.
+pub(crate) fn edge_key(stretch: Stretch, from: Seq) -> [u8; 25] {
+    let mut key = [EDGE; 25];
+    for (at, number) in [stretch.line.0, stretch.since.0, from.0].into_iter().enumerate() {
+        key[1 + 8 * at..9 + 8 * at].copy_from_slice(&number.to_be_bytes());
+    }
+    key
+}
+
+/// Returns the stretch and the record in a key of an edge.
+pub(crate) fn edge_of(key: &[u8]) -> (Stretch, Seq) {
+    let number = |at: usize| {
+        let bytes = key[1 + 8 * at..9 + 8 * at].try_into();
+        u64::from_be_bytes(bytes.expect("keys of edges are 25 bytes"))
+    };
+    let stretch = Stretch {
+        line: BranchId(number(0)),
+        since: Seq(number(1)),
+    };
+    (stretch, Seq(number(2)))
+}
+
 /// First keys of the kinds, and what is behind the last of them.
 pub(crate) const LINES: (&[u8], &[u8]) = (&[LINE], &[NAME]);
 pub(crate) const NAMES: (&[u8], &[u8]) = (&[NAME], &[GRANT]);
@@ -68,7 +100,8 @@ pub(crate) const GRANTS: (&[u8], &[u8]) = (&[GRANT], &[SESSION]);
 pub(crate) const SESSIONS: (&[u8], &[u8]) = (&[SESSION], &[PACK]);
 pub(crate) const PACKS: (&[u8], &[u8]) = (&[PACK], &[RECENT]);
 pub(crate) const RECENTS: (&[u8], &[u8]) = (&[RECENT], &[SHARING]);
-pub(crate) const SHARINGS: (&[u8], &[u8]) = (&[SHARING], &[SHARING + 1]);
+pub(crate) const SHARINGS: (&[u8], &[u8]) = (&[SHARING], &[STRETCH]);
+pub(crate) const EDGES: (&[u8], &[u8]) = (&[EDGE], &[EDGE + 1]);
 
 fn numbered(kind: u8, number: u64) -> [u8; 9] {
     let mut key = [kind; 9];
@@ -96,6 +129,11 @@ pub(crate) fn look_at(key: &[u8], value: &[u8]) -> Result<(), Malformed> {
         Some(&PACK) if is_numbered => Pack::parsed(value).map(drop),
         Some(&RECENT) if is_numbered => Recent::parsed(value).map(drop),
         Some(&SHARING) if is_numbered => Sharing::parsed(value).map(drop),
+        Some(&STRETCH) if is_numbered => u64::parsed(value).map(drop),
+        Some(&EDGE) if key.len() == 25 => match Edge::parsed(value)?.root {
+            Some(_) => Ok(()),
+            None => Err(malformed("edge: it has no root")),
+        },
         Some(_) | None => Err(malformed("row: it is of no kind")),
     }
 }

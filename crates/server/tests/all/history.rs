@@ -1,7 +1,7 @@
 //! Random histories: holders here and elsewhere, forks, checkpoints, folds, owners that end in every way. After each step
 //! the drive is what a plain map says.
 
-use crate::world::{Holder, beginning, branch_name, content, drive_name, options, try_open};
+use crate::world::{Holder, beginning, branch_name, content, drive_name, options, try_open, who};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tenure_model::record::Source;
@@ -70,7 +70,7 @@ impl World {
     }
 
     fn step(&mut self) {
-        match self.random.below(20) {
+        match self.random.below(22) {
             0..=9 => self.change(),
             10 => self.fork(),
             11 => self.checkpoint(),
@@ -78,6 +78,7 @@ impl World {
             13 => self.delete(),
             14 => self.drive.fold().unwrap(),
             15 => self.end(),
+            16 | 17 => self.undo(),
             _ => self.look(),
         }
     }
@@ -189,6 +190,24 @@ impl World {
         if deleted.is_ok() {
             self.lines.remove(&name);
         }
+    }
+
+    fn undo(&mut self) {
+        let branch = self.random.one_of(&self.names(true)).unwrap().clone();
+        let to = self.random.one_of(&self.names(false)).unwrap().clone();
+        let undone = self.drive.undo(&who("bob", true), &branch_name(&branch), &to);
+        let Ok(turned) = undone else {
+            let is_same = self.lines[&branch].0 == self.lines[&to].0;
+            let why = undone.unwrap_err();
+            assert!(
+                self.holders.contains_key(&branch) || is_same,
+                "{branch} to {to}: {why}"
+            );
+            return;
+        };
+        let (old, new) = (self.lines[&branch].0.clone(), self.lines[&to].0.clone());
+        self.lines.insert(turned.before, (old, false));
+        self.lines.insert(branch, (new, true));
     }
 
     /// Ends the owner and lets another one come.

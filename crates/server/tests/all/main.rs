@@ -25,3 +25,4 @@ mod session;
 mod shared;
 mod stray;
 mod trust;
+mod turn;

@@ -100,7 +100,7 @@ impl Member {
         Ok(attr)
     }
 
-    fn read(&self, ino: Ino) -> Result<Vec<u8>, Error> {
+    pub(crate) fn read(&self, ino: Ino) -> Result<Vec<u8>, Error> {
         let (offset, len) = (0, 1 << 20);
         let Seen::Bytes(bytes) = self.drive.look(self.who, &Look::Read { ino, offset, len }, 0)? else {
             panic!("it is another answer")

@@ -19,7 +19,7 @@ use tenure_model::{
 };
 use tenure_wire::{
     Access, BranchInfo, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error, Lent, Opened, Owner,
-    Placed, Room, Salvaged, Shipped, Status, Who,
+    Placed, Room, Salvaged, Shipped, Status, Turned, Who,
 };
 
 /// Times that one call is asked again, as in `tenure_wire`.
@@ -264,6 +264,10 @@ impl Owner<Branch> for Lane {
 
     fn contents(&self, name: &str, ino: Ino, offset: u64, len: u32) -> Result<Vec<u8>, Error> {
         self.call(|owner| owner.contents(name, ino, offset, len))
+    }
+
+    fn undo(&self, who: &Who, branch: &BranchName, to: &str) -> Result<Turned, Error> {
+        self.once(|owner| owner.undo(who, branch, to))
     }
 
     fn branches(&self) -> Result<Vec<BranchInfo>, Error> {

@@ -14,7 +14,7 @@ use tenure_model::{
 };
 use tenure_wire::{
     Access, BranchInfo, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error, Lent, Opened, Owner,
-    Placed, Room, Salvaged, Shipped, Status, Who,
+    Placed, Room, Salvaged, Shipped, Status, Turned, Who,
 };
 
 /// Told by whoever syncs, so that a fault can wait for batches that nobody waits for.
@@ -251,6 +251,10 @@ impl Owner<Branch> for Planted {
 
     fn contents(&self, name: &str, ino: Ino, offset: u64, len: u32) -> Result<Vec<u8>, Error> {
         self.honest().contents(name, ino, offset, len)
+    }
+
+    fn undo(&self, who: &Who, branch: &BranchName, to: &str) -> Result<Turned, Error> {
+        self.honest().undo(who, branch, to)
     }
 
     fn branches(&self) -> Result<Vec<BranchInfo>, Error> {

@@ -24,7 +24,7 @@ use tenure_wire::shared::{
 };
 use tenure_wire::{
     Access, BranchInfo, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error, Hold, Lent, Opened,
-    Owner, Placed, Room, Salvaged, Shipped, Status, Who,
+    Owner, Placed, Room, Salvaged, Shipped, Status, Turned, Who,
 };
 
 /// Times that one call is asked again, as in `tenure_wire`.
@@ -465,6 +465,10 @@ impl Owner<Branch> for Post {
 
     fn contents(&self, name: &str, ino: Ino, offset: u64, len: u32) -> Result<Vec<u8>, Error> {
         self.call(|owner, _| owner.contents(name, ino, offset, len))
+    }
+
+    fn undo(&self, who: &Who, branch: &BranchName, to: &str) -> Result<Turned, Error> {
+        self.call(|owner, _| owner.undo(who, branch, to))
     }
 
     fn branches(&self) -> Result<Vec<BranchInfo>, Error> {

@@ -133,6 +133,15 @@ pub enum Request<'a> {
         /// How many at most.
         len: u32,
     },
+    /// `Owner::undo`.
+    Undo {
+        /// Who asks.
+        who: Who,
+        /// The branch.
+        branch: BranchName,
+        /// The branch or checkpoint from which it goes on.
+        to: &'a str,
+    },
     /// A word to the process that hosts the owner, about its mounts.
     Control {
         /// What it should do or tell.
@@ -241,6 +250,8 @@ kinds! {
     Diff = 39,
     /// `Owner::contents`.
     Contents = 40,
+    /// `Owner::undo`.
+    Undo = 41,
 }
 
 impl Kind {
@@ -286,6 +297,7 @@ impl<'a> Request<'a> {
             Request::Delegations => Kind::Delegations,
             Request::Diff(_) => Kind::Diff,
             Request::Contents { .. } => Kind::Contents,
+            Request::Undo { .. } => Kind::Undo,
         }
     }
 
@@ -378,6 +390,7 @@ impl<'a> Request<'a> {
                 put_varint(out, *offset);
                 put_varint(out, u64::from(*len));
             }
+            Request::Undo { who, branch, to } => put_asked(out, who, [branch.as_str(), to]),
             Request::Check { deep } => put_flag(out, *deep),
             Request::Control { verb, arguments } => {
                 put_text(out, verb);
@@ -469,6 +482,11 @@ impl<'a> Request<'a> {
                 offset: input.varint()?,
                 len: input.number()?,
             },
+            Kind::Undo => Request::Undo {
+                who: Who::read(input)?,
+                branch: branch_name(input)?,
+                to: input.text()?,
+            },
         })
     }
 }
@@ -498,6 +516,12 @@ fn access(input: &mut Reader<'_>) -> Result<Access, Malformed> {
         2 => Ok(Access::Shared),
         _ => Err(malformed("access")),
     }
+}
+
+/// Writes who asks, and names.
+fn put_asked<const N: usize>(out: &mut Vec<u8>, who: &Who, names: [&str; N]) {
+    who.write(out);
+    names.into_iter().for_each(|name| put_text(out, name));
 }
 
 fn put_place(out: &mut Vec<u8>, session: SessionId, chunks: &[Chunk<'_>]) {

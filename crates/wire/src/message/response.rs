@@ -8,7 +8,7 @@ use super::lent::{borrowed, put_borrowed};
 use super::shared::{locked, put_locked};
 use crate::owner::{
     BranchInfo, Created, Delegation, Differences, Lease, Lent, Opened, Placed, Room, SESSION_TTL, Salvaged,
-    SealedPack, Shared, Shipped, Status, Verified,
+    SealedPack, Shared, Shipped, Status, Turned, Verified,
 };
 use crate::shared::{Borrowed, Heard, Ordered, Seen};
 use std::borrow::Cow;
@@ -65,6 +65,8 @@ pub enum Response<'a> {
     Proven(Duration),
     /// What differs.
     Differences(Differences),
+    /// A branch that has become another state.
+    Turned(Turned),
 }
 
 impl<'a> Response<'a> {
@@ -161,6 +163,10 @@ impl<'a> Response<'a> {
                 put_list(out, found);
                 put_option(out, behind.map(|ino| ino.0).as_ref());
             }
+            Response::Turned(Turned { before }) => {
+                out.push(24);
+                put_text(out, before);
+            }
         }
     }
 
@@ -201,6 +207,9 @@ impl<'a> Response<'a> {
             23 => Response::Differences(Differences {
                 found: input.list()?,
                 behind: input.option()?.map(Ino),
+            }),
+            24 => Response::Turned(Turned {
+                before: input.text()?.to_owned(),
             }),
             _ => return Err(malformed("response")),
         })

@@ -117,7 +117,8 @@ impl Unanswered {
             | Kind::Salvage
             | Kind::Take
             | Kind::Delegations
-            | Kind::Diff => Duration::ZERO,
+            | Kind::Diff
+            | Kind::Undo => Duration::ZERO,
         };
         if let Ok(frame) = framed {
             self.visit.outbox.push(frame, patience);
@@ -205,6 +206,10 @@ fn answer_about<B>(
         } => owner
             .contents(name, ino, offset, len)
             .map(|bytes| Response::Bytes(bytes.into())),
+        Request::Undo { who, branch, to } => {
+            let undone = owner.undo(&spoken.known(who), &branch, to);
+            undone.map(Response::Turned)
+        }
         Request::Open(who) => {
             let opened = owner.open(&spoken.known(who));
             opened.map(|opened| {

@@ -9,7 +9,7 @@ use super::patience::{Dial, Patience};
 use crate::message::{Answer, Ask, Hello, Request, Response, SESSIONS_MAX};
 use crate::owner::{
     Access, BranchInfo, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error, Hold, Lent, Opened,
-    Owner, Placed, Room, Salvaged, SealedPack, Shared, Shipped, Status, Who, identity,
+    Owner, Placed, Room, Salvaged, SealedPack, Shared, Shipped, Status, Turned, Who, identity,
 };
 use crate::shared::{
     Borrow, Borrowed, Brought, Deed, Heard, Loan, LockAsk, Look, Ordered, Seen, Sharer, Yield,
@@ -267,6 +267,7 @@ take! {
     salvaged: Response::Salvaged(salvaged) => salvaged, Salvaged;
     delegations: Response::Delegations(delegations) => delegations, Vec<Delegation>;
     differences: Response::Differences(differences) => differences, Differences;
+    turned: Response::Turned(turned) => turned, Turned;
     ordered: Response::Ordered(ordered) => ordered, Ordered;
     held: Response::Seen(Seen::Inode(_, attr)) => attr, Attr;
     locked: Response::Locked(locked) => locked, Locked;
@@ -592,6 +593,15 @@ impl<B> Owner<B> for Connection {
             len,
         };
         self.call(&self.load, request, bytes)
+    }
+
+    fn undo(&self, who: &Who, branch: &BranchName, to: &str) -> Result<Turned, Error> {
+        let request = Request::Undo {
+            who: who.clone(),
+            branch: branch.clone(),
+            to,
+        };
+        self.once(&request, turned, self.patience.long_reply_max)
     }
 
     fn branches(&self) -> Result<Vec<BranchInfo>, Error> {

@@ -296,6 +296,7 @@ impl Visit {
             | Kind::Take
             | Kind::Delegations
             | Kind::Diff
+            | Kind::Undo
             | Kind::Status => pools.rare.take(job),
             Kind::Renew => pools.hear.take(job),
             Kind::Control => pools.control.take(job),

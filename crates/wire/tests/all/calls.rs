@@ -75,6 +75,7 @@ fn outcomes(owner: &dyn Owner<Here>) -> Vec<String> {
     note(&owner.branches());
     note(&owner.diff(&crate::differences::ask()));
     note(&owner.contents("main", Ino(300), 5, 7));
+    note(&owner.undo(&who(), &branch("main"), "before"));
     note(&owner.status());
     note(&owner.fold());
     note(&owner.check(false));

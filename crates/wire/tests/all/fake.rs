@@ -20,7 +20,7 @@ use tenure_wire::unix::listen;
 use tenure_wire::{
     Access, BranchInfo, Chunk, Connection, Created, Delegation, Dial, DiffAsk, Differences, Done, Door,
     Error, Greeting, Host, Lent, Limits, Opened, Owner, Patience, Placed, Room, Salvaged, ServerAddress,
-    Service, Shared, Shipped, Status, Whereabouts, Who,
+    Service, Shared, Shipped, Status, Turned, Whereabouts, Who,
 };
 
 /// What a branch is here.
@@ -362,6 +362,12 @@ impl Owner<Here> for Fake {
     fn contents(&self, name: &str, ino: Ino, offset: u64, len: u32) -> Result<Vec<u8>, Error> {
         self.begin(format!("contents {name} {ino} {offset} {len}"), |_| {
             Ok(vec![7; len as usize])
+        })
+    }
+
+    fn undo(&self, who: &Who, branch: &BranchName, to: &str) -> Result<Turned, Error> {
+        self.begin(format!("undo {who:?} {branch} {to}"), |_| {
+            Ok(crate::turns::turned())
         })
     }
 

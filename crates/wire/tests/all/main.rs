@@ -21,4 +21,5 @@ mod samples;
 mod script;
 mod servers;
 mod silent;
+mod turns;
 mod web;

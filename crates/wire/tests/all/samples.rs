@@ -325,6 +325,7 @@ pub(crate) fn requests() -> Vec<(&'static str, Request<'static>)> {
     requests.extend(crate::leases::requests());
     requests.extend(crate::lent::requests());
     requests.extend(crate::differences::requests());
+    requests.extend(crate::turns::requests());
     requests
 }
 
@@ -505,6 +506,7 @@ pub(crate) fn responses() -> Vec<(&'static str, Response<'static>)> {
     responses.extend(crate::leases::responses());
     responses.extend(crate::lent::responses());
     responses.extend(crate::differences::responses());
+    responses.extend(crate::turns::responses());
     responses
 }
 

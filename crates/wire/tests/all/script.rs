@@ -94,6 +94,7 @@ pub(crate) fn outcome(request: &Request<'_>) -> Result<Response<'static>, Error>
         | Request::Delegations
         | Request::Diff(_)
         | Request::Contents { .. }
+        | Request::Undo { .. }
         | Request::Shared(..) => return Err(Refusal::NotSupported.into()),
     })
 }

@@ -1,5 +1,6 @@
 //! The bytes of every row, as they were written first. A file under `tests/golden/` is added and never changed.
 
+use super::super::ancestry::Edge;
 use super::super::sharing::Mark;
 use super::*;
 use std::fmt::Debug;
@@ -205,4 +206,30 @@ fn what_is_no_row_is_refused() {
     assert!(look_at(&grant_key(BranchId(1)), &line.written()).is_err());
     assert!(look_at(&[9], &[]).is_err());
     assert!(look_at(&[], &[]).is_err());
+}
+
+#[test]
+fn rows_of_histories_are_written_as_ever() {
+    golden("stretch", &stretch_key(BranchId(300)), &70_000u64);
+    let stretch = Stretch {
+        line: BranchId(300),
+        since: Seq(70_000),
+    };
+    let edge = Edge {
+        of: Stretch {
+            line: BranchId(1),
+            since: Seq(0),
+        },
+        at: Seq(80_000),
+        root: Some(Address {
+            pack: PackNumber(1 << 24 | 2),
+            digest: digest(0x10),
+        }),
+        totals: Totals {
+            inodes: 1_000_000,
+            bytes: 1 << 40,
+        },
+    };
+    golden("edge", &edge_key(stretch, Seq(80_001)), &edge);
+    assert_eq!(edge_of(&edge_key(stretch, Seq(80_001))), (stretch, Seq(80_001)));
 }

@@ -1,0 +1,222 @@
+//! Turns: a branch becomes another state as a whole, by one record.
+//!
+//! What it becomes is found from what it is with no lock held, and its pages are durable before the record is. Invariant: the record is
+//! accepted only while the branch is still what that was found from and nothing of it is lent; else it is found again. What the branch was is a
+//! checkpoint, made in the same step.
+
+use crate::drive::Inner;
+use crate::order::{Live, Room};
+use crate::session;
+use crate::state::After;
+use crate::state::permit::because;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use tenure_core::Branch;
+use tenure_journal::Journal;
+use tenure_model::codec::Codec;
+use tenure_model::{
+    BranchId, BranchName, CheckpointName, Failure, Ino, Past, Record, Refusal, Root, Seq, Turn, Why,
+};
+use tenure_wire::{Error, Turned, Who};
+
+/// Times that a state is found again because the branch has changed meanwhile.
+const TRIES_MAX: usize = 16;
+/// Names that are tried for the checkpoint of what a branch was.
+const NAMES_MAX: u64 = 1000;
+
+/// A branch as it is before it becomes another state.
+pub(crate) struct Before {
+    pub(crate) id: BranchId,
+    pub(crate) branch: Branch,
+    version: u64,
+    /// The first inode number that was never lent.
+    pub(crate) next_ino: Ino,
+    /// What sessions that share it have open.
+    open: BTreeSet<Ino>,
+}
+
+/// What a branch is to become.
+pub(crate) struct Goal {
+    pub(crate) branch: Branch,
+    /// How many inode numbers it took, from the first on that was never lent.
+    pub(crate) inos: u64,
+    pub(crate) why: Why,
+}
+
+impl Inner {
+    /// Lets a branch go on from what it, or another line, was.
+    pub(crate) fn undo(&self, who: &Who, name: &BranchName, to: &str) -> Result<Turned, Error> {
+        self.turn(who, name, "undo", |before| {
+            let (past, branch) = self.past_of(to)?;
+            if self.root_of(&before.branch)?.page.digest == past.root.page.digest {
+                return Err(because(&format!("{name} is what {to} is, and was not changed")).into());
+            }
+            Ok(Goal {
+                branch,
+                inos: 0,
+                why: Why::Undone {
+                    to: to.to_owned(),
+                    past,
+                },
+            })
+        })
+    }
+
+    /// Lets a branch become what `find` makes of what it is, which may be asked several times. `kind` is a word for the checkpoint of what it was.
+    pub(crate) fn turn(
+        &self,
+        who: &Who,
+        name: &BranchName,
+        kind: &str,
+        mut find: impl FnMut(&Before) -> Result<Goal, Error>,
+    ) -> Result<Turned, Error> {
+        let (branch, line) = self.with(|live| live.named(name.as_str()))?;
+        if !line.kind.is_branch() {
+            return Err(because(&format!("{name} is a checkpoint and never changes; fork it")).into());
+        }
+        self.end_silent_holder(branch, None)?;
+        self.gathered(branch)?;
+        let _quiet = self.keep_quiet(branch)?;
+        for _ in 0..TRIES_MAX {
+            self.have_all_back(branch)?;
+            let before = self.before(branch)?;
+            let goal = find(&before)?;
+            let ordered = self.accept_turn(&before, goal, (&session::words(who), kind))?;
+            if let Some((journal, seq, turned)) = ordered {
+                self.commit_through(&journal, seq)?;
+                self.set_orphans_adrift(branch)?;
+                self.drop_adrift(branch)?;
+                self.work_after_batch();
+                return Ok(turned);
+            }
+        }
+        Err(Failure::DidNotHappen("the branch changes all the time; try again".into()).into())
+    }
+
+    /// Returns what a line is now, as a turn names it, with its pages durable.
+    pub(crate) fn past_of(&self, name: &str) -> Result<(Past, Branch), Error> {
+        let (line, _) = self.with(|live| live.named(name))?;
+        self.gathered(line)?;
+        let (stretch, at, branch) = self.with(|live| {
+            let open = live.state.opened(line);
+            let open = open.ok_or_else(|| because("it was deleted just now"))?;
+            Ok((live.state.stretch(line), live.journal()?.last(), open.branch))
+        })?;
+        let root = self.root_of(&branch)?;
+        Ok((Past { stretch, at, root }, branch))
+    }
+
+    /// Writes a state's pages into packs that are sealed, and returns where it is.
+    pub(crate) fn root_of(&self, branch: &Branch) -> Result<Root, Error> {
+        let totals = branch.totals();
+        Ok(Root {
+            page: self.store_pages(branch.tree())?,
+            inodes: totals.inodes,
+            bytes: totals.bytes,
+        })
+    }
+
+    /// Returns a branch as it is, unless somebody holds it.
+    fn before(&self, id: BranchId) -> Result<Before, Error> {
+        self.with(|live| {
+            live.is_unheld(id)?;
+            let open = live.state.opened(id);
+            let open = open.ok_or_else(|| because("it was deleted just now"))?;
+            Ok(Before {
+                id,
+                branch: open.branch,
+                version: open.version,
+                next_ino: live.next_inos().next,
+                open: live.open_by_sharers(id),
+            })
+        })
+    }
+
+    /// Puts the turn in order, and before it a checkpoint of what the branch was; returns none where the branch is no longer what that
+    /// was found from.
+    fn accept_turn(
+        &self,
+        before: &Before,
+        goal: Goal,
+        (by, kind): (&str, &str),
+    ) -> Result<Option<(Arc<Journal>, Seq, Turned)>, Error> {
+        let (id, time) = (before.id, self.options.clock.now());
+        // Who has something open goes on with it.
+        let kept = || goal.branch.with_kept(&before.branch, &before.open);
+        let branch = self.loader.ask(kept)?;
+        let record = Record::Turned(Turn {
+            branch: id,
+            to: self.root_of(&branch)?,
+            inos: goal.inos,
+            why: goal.why,
+            by: by.to_owned(),
+            time,
+        });
+        self.with(|live| {
+            live.is_unheld(id)?;
+            live.state.permits(&record)?;
+            let is_same = live
+                .state
+                .opened(id)
+                .is_some_and(|open| open.version == before.version);
+            let is_open_known = live.open_by_sharers(id).is_subset(&before.open);
+            let is_next = live.next_inos().next == before.next_ino;
+            if !is_same || !is_open_known || !is_next || !live.is_given_back(id) {
+                return Ok(None);
+            }
+            let name = live.name_before(kind)?;
+            let before = Record::CheckpointMade {
+                branch: id,
+                name: name.clone(),
+                message: format!("before the {kind} by {by}"),
+                time,
+            };
+            live.state.permits(&before)?;
+            self.order(live, &before, After::Same)?;
+            let seq = self.order(live, &record, After::Branch(branch))?;
+            live.forget_copies(id);
+            let before = name.to_string();
+            Ok(Some((live.journal()?.clone(), seq, Turned { before })))
+        })
+    }
+
+    /// Puts a record that is permitted into the journal's queue and makes its change.
+    fn order(&self, live: &mut Live, record: &Record, after: After) -> Result<Seq, Error> {
+        let seq = self
+            .enqueue(live, (record.written(), Room::Usual), Box::new(drop))
+            .map_err(|(error, _)| error)?;
+        live.state.apply(record, seq, after);
+        Ok(seq)
+    }
+}
+
+impl Live {
+    /// Refuses a branch that is lent whole, with who holds it and what would help.
+    fn is_unheld(&self, branch: BranchId) -> Result<(), Refusal> {
+        let Some(grant) = self.state.grant(branch) else {
+            return Ok(());
+        };
+        let line = self.state.line(branch);
+        let name = line.map_or_else(|| "it".to_owned(), |line| line.name);
+        let session = self.state.session(grant.session);
+        let who = session.map_or_else(|| "another session".to_owned(), |session| session.who);
+        // The sentence goes on with "holds it".
+        Err(Refusal::Held {
+            by: format!(
+                "{name} is mounted by one alone and becomes no other state meanwhile (`tenure unmount` frees it; mounted with \
+                 `--shared` it can): {who}"
+            ),
+        })
+    }
+
+    /// Returns a free name for the checkpoint of what a branch was.
+    fn name_before(&self, kind: &str) -> Result<CheckpointName, Error> {
+        let head = self.state.head().expect("a drive that is served has begun");
+        let numbers = head.next_line.0..head.next_line.0 + NAMES_MAX;
+        let mut names = numbers.map(|number| format!("before-{kind}-{number}"));
+        names
+            .find(|name| self.state.named(name).is_none())
+            .and_then(|name| CheckpointName::parse(&name).ok())
+            .ok_or_else(|| because("the drive has a checkpoint of each name that this one could have").into())
+    }
+}
