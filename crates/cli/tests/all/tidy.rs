@@ -13,6 +13,7 @@ mod promises;
 const FLOORS: &[(&str, u8)] = &[
     ("tenure-model", 0),
     ("tenure-core", 1),
+    ("tenure-merge", 1),
     ("tenure-store", 1),
     ("tenure-wire", 1),
     ("tenure-journal", 2),
@@ -34,6 +35,9 @@ const RESERVED: &[(&str, &[&str])] = &[
     ("indicatif", &["tenure-cli"]),
     ("io-uring", &["tenure-mount"]),
     ("object_store", &["tenure-store"]),
+    ("granit-parser", &["tenure-merge"]),
+    ("imara-diff", &["tenure-merge"]),
+    ("toml", &["tenure-merge"]),
     ("axum", &["tenure-gateway"]),
 ];
 
