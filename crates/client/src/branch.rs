@@ -5,6 +5,7 @@
 use crate::damage::Damage;
 use crate::ended::Ended;
 use crate::frays::Frays;
+use crate::kept::{Counted, Kept};
 use crate::lent::Lent as LentParts;
 use crate::log::Log;
 use crate::near::Near;
@@ -140,6 +141,8 @@ pub(crate) struct Inner {
     pub(crate) shipping: Mutex<Shipping>,
     /// What has become of what was not shipped, should the branch be lost.
     pub(crate) salvage: Mutex<Salvage>,
+    /// Batches that others may have seen and that may be lost with an owner; none where the branch is held whole.
+    pub(crate) kept: Option<Kept>,
     /// What may be lost with an owner; none where packs are filled on a disk.
     pub(crate) retained: Option<Retained>,
     /// The owner's packs, where they are read from here.
@@ -382,6 +385,7 @@ impl Inner {
         // A state that is only read ships nothing, and of a branch that is shared the owner says it later.
         let chain_start = batch::chain_start(opened.session, id.unwrap_or_default(), inos.next);
         let retained = (opened.tier == HELD_TIER).then(Retained::default);
+        let kept = state.lent.is_some().then(Kept::default);
         Arc::new(Inner {
             owner,
             clock,
@@ -398,6 +402,7 @@ impl Inner {
             ended: Ended::default(),
             shipping: Mutex::new(Shipping::begin(chain_start)),
             salvage: Mutex::default(),
+            kept,
             retained,
             near: OnceLock::new(),
             noted: Noted::default(),
@@ -427,14 +432,15 @@ impl Inner {
     }
 
     pub(crate) fn unsynced(&self) -> Unsynced {
+        let kept = self.counted();
         let (ops, bytes) = {
             let state = self.state.read();
             let in_flight = self.waiting.in_flight();
             let logs = || state.cuts.iter().map(|(log, _)| log).chain([&state.log]);
             let contents = logs().map(|log| log.contents).sum::<u64>() + in_flight.contents;
             (
-                logs().map(|log| log.count).sum::<u64>() + in_flight.ops,
-                contents + state.stage.bytes(),
+                logs().map(|log| log.count).sum::<u64>() + in_flight.ops + kept.ops,
+                contents + state.stage.bytes() + kept.contents,
             )
         };
         let is_any = ops > 0 || bytes > 0;
@@ -442,12 +448,23 @@ impl Inner {
         Unsynced { ops, bytes, age }
     }
 
-    /// Returns for how long the oldest of what is not shipped has waited, also what nobody would miss.
+    fn counted(&self) -> Counted {
+        self.kept.as_ref().map(Kept::counted).unwrap_or_default()
+    }
+
+    /// Returns for how long the oldest of what is not durable has waited, also what nobody would miss.
     pub(crate) fn waits_for(&self) -> Option<Duration> {
         let state = self.state.read();
         let first_cut = state.cuts.front().and_then(|(log, _)| log.oldest());
         let in_flight = self.waiting.in_flight().since;
-        let all = [first_cut, state.log.oldest(), state.stage.oldest(), in_flight];
+        let kept = self.counted().since;
+        let all = [
+            first_cut,
+            state.log.oldest(),
+            state.stage.oldest(),
+            in_flight,
+            kept,
+        ];
         let oldest = all.into_iter().flatten().min()?;
         Some(self.clock.elapsed().saturating_sub(oldest))
     }

@@ -3,11 +3,12 @@
 //! Invariant: nothing is read of the copy but what is covered, and nothing changed but what is covered and not being given back.
 
 use crate::branch::{Branch, Inner, State};
+use crate::kept::Kept;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tenure_core::tree::Memory;
 use tenure_core::{Cover, Fate, Plan, Totals, Touched, Tree, Undecided};
-use tenure_model::{Digest, Failure, Ino, Op, Refusal, SessionId};
+use tenure_model::{Batch, Digest, Failure, Ino, Name, Op, Refusal, SessionId};
 use tenure_wire::Error;
 use tenure_wire::owner::Shared;
 use tenure_wire::shared::{Claim, Loan};
@@ -22,10 +23,37 @@ pub(crate) struct Lent {
     removed: BTreeSet<Ino>,
     /// When something was changed last in a directory.
     changed: BTreeMap<Ino, Duration>,
+    entries: Entries,
+    /// Counts how often anything was lent or given back.
+    turns: u64,
     /// The last loan.
     loan: u64,
     /// Which state of the branch the copy is.
     copy: Option<u64>,
+}
+
+/// Entries of directories that are lent, where what they stand in is not: whoever changes one touches what it names, and needs that
+/// given back first. So each is known for as long as what it names is lent.
+#[derive(Default)]
+struct Entries {
+    named: BTreeMap<(Ino, Name), Ino>,
+    places: BTreeMap<Ino, (Ino, Name)>,
+}
+
+impl Entries {
+    fn note(&mut self, place: (Ino, Name), directory: Ino) {
+        self.forget(directory);
+        if let Some(before) = self.named.insert(place.clone(), directory) {
+            self.places.remove(&before);
+        }
+        self.places.insert(directory, place);
+    }
+
+    fn forget(&mut self, directory: Ino) {
+        if let Some(place) = self.places.remove(&directory) {
+            self.named.remove(&place);
+        }
+    }
 }
 
 /// An op that may be decided here.
@@ -54,6 +82,8 @@ impl Lent {
             closing: BTreeSet::new(),
             removed: BTreeSet::new(),
             changed: BTreeMap::new(),
+            entries: Entries::default(),
+            turns: 0,
             loan: 0,
             copy: None,
         }
@@ -75,6 +105,8 @@ impl Lent {
     pub(crate) fn note(&mut self, Admitted { touched, plan }: Admitted, now: Duration) {
         let homes: Vec<Ino> = self.homes(&touched).collect();
         self.changed.extend(homes.into_iter().map(|home| (home, now)));
+        let directories = touched.inodes().filter(|inode| inode.is_directory);
+        directories.for_each(|inode| self.entries.forget(inode.ino));
         let ended = touched.inodes().filter(|inode| inode.fate == Fate::Ends);
         self.removed
             .extend(ended.filter(|inode| inode.is_directory).map(|inode| inode.ino));
@@ -86,6 +118,10 @@ impl Lent {
         let home = self.cover.home(ino).filter(|home| !self.closing.contains(home));
         self.changed.insert(home.ok_or(elsewhere())?, now);
         Ok(())
+    }
+
+    fn is_known_since(&self, directory: Ino, turns: u64) -> bool {
+        self.turns == turns && self.cover.home(directory) == Some(directory)
     }
 
     fn homes<'a>(&'a self, touched: &'a Touched) -> impl Iterator<Item = Ino> + 'a {
@@ -125,6 +161,34 @@ impl Branch {
         let state = self.inner.state.read();
         let lent = state.lent();
         lent.cover.home(directory) == Some(directory) && !lent.closing.contains(&directory)
+    }
+
+    /// Returns what a name stands for, if that is a directory that is lent and was found there since.
+    pub(crate) fn known(&self, parent: Ino, name: &Name) -> Option<Ino> {
+        let state = self.inner.state.read();
+        let entries = &state.lent().entries.named;
+        (!entries.is_empty()).then(|| entries.get(&(parent, name.clone())).copied())?
+    }
+
+    /// Returns how often anything was lent or given back so far.
+    pub(crate) fn turns(&self) -> u64 {
+        self.inner.state.read().lent().turns
+    }
+
+    /// Notes where the owner has found an inode, if it is a directory that is lent and was when the owner was asked: nothing was lent or
+    /// given back since.
+    pub(crate) fn note_known(&self, (parent, name): (Ino, &Name), ino: Ino, turns: u64) {
+        let is_lent = {
+            let state = self.inner.state.read();
+            state.lent().is_known_since(ino, turns)
+        };
+        if is_lent {
+            let mut state = self.inner.state.write();
+            let lent = state.lent_mut();
+            if lent.is_known_since(ino, turns) {
+                lent.entries.note((parent, name.clone()), ino);
+            }
+        }
     }
 
     /// Tells whether nothing was changed in a directory since a moment.
@@ -179,6 +243,7 @@ impl Branch {
         }
         let lent = state.lent_mut();
         lent.loan = lent.loan.max(loan.number);
+        lent.turns += 1;
         for part in loan.parts {
             let directory = part.directory;
             let to = tenure_core::Lent {
@@ -206,7 +271,9 @@ impl Branch {
         let mut state = self.inner.state.write();
         let lent = state.lent_mut();
         let mut inodes = BTreeSet::new();
+        lent.turns += 1;
         for directory in directories {
+            lent.entries.forget(*directory);
             inodes.extend(lent.cover.take_back(*directory));
             lent.closing.remove(directory);
             lent.changed.remove(directory);
@@ -240,6 +307,13 @@ impl Branch {
                 .collect(),
         };
         directories.into_iter().map(claim).collect()
+    }
+
+    /// Returns what was done here that may be lost with an owner.
+    pub(crate) fn kept(&self) -> Vec<Batch> {
+        let kept = self.inner.kept.as_ref();
+        kept.map(|kept| kept.all(self.inner.retained.as_ref()))
+            .unwrap_or_default()
     }
 
     /// Forgets directories that were removed here, once the owner has heard so.
@@ -297,6 +371,11 @@ impl Inner {
 
     /// Tells whether the owner has all that was done here, durably.
     pub(crate) fn is_clean(&self) -> bool {
+        self.is_shown() && self.kept.as_ref().is_none_or(Kept::is_empty)
+    }
+
+    /// Tells whether the owner has all that was done here.
+    pub(crate) fn is_shown(&self) -> bool {
         let Some(shipping) = self.shipping.try_lock() else {
             return false;
         };

@@ -12,6 +12,7 @@ mod entry;
 mod file;
 mod files;
 mod frays;
+mod kept;
 mod lapse;
 mod lent;
 mod log;

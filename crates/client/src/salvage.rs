@@ -43,7 +43,10 @@ impl Inner {
         let saved = {
             let mut shipping = self.shipping.lock();
             shipping.begin_salvage();
-            let brought = self.settle_all().and_then(|()| self.ship_cuts(&mut shipping));
+            let brought = self
+                .save_kept(&mut shipping)
+                .and_then(|()| self.settle_all())
+                .and_then(|()| self.ship_cuts(&mut shipping));
             brought.map(|()| shipping.stray().cloned())
         };
         match saved {
@@ -63,16 +66,29 @@ impl Inner {
         }
     }
 
+    /// Brings what was sent and may be lost: what is not is known there.
+    fn save_kept(&self, shipping: &mut Shipping) -> Result<(), Error> {
+        let Some(kept) = &self.kept else {
+            return Ok(());
+        };
+        for batch in kept.all(self.retained.as_ref()) {
+            let number = batch.number;
+            self.salvage_once(shipping, batch, None)?;
+            kept.settle(number);
+        }
+        Ok(())
+    }
+
     /// Brings one batch.
     pub(crate) fn salvage_once(
         &self,
         shipping: &mut Shipping,
         batch: Batch,
-        after: &tenure_core::Branch,
+        after: Option<tenure_core::Branch>,
     ) -> Result<Shipped, Error> {
         let (send, receive) = mpsc::sync_channel(1);
         let told = Box::new(move |salvaged| drop(send.send(salvaged)));
-        self.owner.salvage(batch, Some(after.clone()), told);
+        self.owner.salvage(batch, after, told);
         let salvaged = receive
             .recv()
             .unwrap_or_else(|_| Err(Failure::Unknown("the owner has ended".into()).into()));

@@ -290,7 +290,7 @@ impl Inner {
         if self.waiting.is_stopped() || self.check().is_err() {
             return Renewed::Ended;
         }
-        let renewed = match self.held.has_nothing() {
+        let renewed = match self.has_nothing() {
             true => self.owner.renew(self.opened.session),
             false => self.keep_up(),
         };
@@ -347,6 +347,7 @@ impl Inner {
         let brought = {
             let mut state = self.state.lock();
             state.rejoined += 1;
+            state.borrowing.is_unsure = false;
             let kept = |(number, pending): (&u64, &Pending)| Kept {
                 number: *number,
                 place: pending.place,
@@ -358,6 +359,7 @@ impl Inner {
                 locks: state.locks.all().copied().collect(),
                 acts,
                 claims: self.held.claims(),
+                batches: self.held.kept(),
             }
         };
         match self.owner.rejoin(self.who, &brought) {

@@ -12,6 +12,7 @@
 //! has been quick before. Whoever ships has said that changes are lost before another can find nothing to ship.
 
 use crate::branch::{Branch, Inner, State, Threads};
+use crate::kept::Kept;
 use crate::log::Log;
 use crate::retained::Retained;
 use crate::wait;
@@ -19,6 +20,7 @@ use crate::wants::{InFlight, Scope, Turn, Waiter};
 use std::sync::mpsc;
 use std::time::Duration;
 use tenure_model::{Batch, Digest, Failure, Ino, Op, Refusal};
+use tenure_wire::shared::Sharer;
 use tenure_wire::{Done, Error, Shipped};
 
 /// Ops in bytes from which a batch is shipped without being asked.
@@ -273,7 +275,8 @@ impl Inner {
             .check_broken()
             .and_then(|()| self.settle_for(&waiters))
             .inspect_err(|error| self.note_failure(error))
-            .and_then(|()| self.ship(&mut self.shipping.lock()));
+            .and_then(|()| self.ship(&mut self.shipping.lock()))
+            .and_then(|()| self.settle_kept());
         let over = match &synced {
             Err(error) if self.may_heal(error) => self.waiting.wait_on(waiters, self.clock.elapsed()),
             Ok(()) | Err(_) => waiters,
@@ -355,6 +358,59 @@ impl Inner {
         shipped
     }
 
+    /// Shows others what was done here on what is lent: it is in the order of all, and becomes durable within the lag.
+    pub(crate) fn show(&self) -> Result<(), Error> {
+        self.check_broken()?;
+        self.settle_all().inspect_err(|error| self.note_failure(error))?;
+        self.ship(&mut self.shipping.lock())?;
+        match self.kept.as_ref().is_some_and(Kept::is_much) {
+            // The shipper makes some of it durable, before somebody has to wait for that.
+            true => self.waiting.hurry(),
+            false => self.waiting.changed(),
+        }
+        Ok(())
+    }
+
+    /// Makes durable what is in order only. Others may be shown more meanwhile.
+    fn settle_kept(&self) -> Result<(), Error> {
+        let Some(kept) = &self.kept else {
+            return Ok(());
+        };
+        let Some(last) = kept.last_ordered() else {
+            // Of what is in a stray nobody is told that it is durable.
+            return self.check_broken();
+        };
+        let who = Sharer {
+            session: self.opened.session,
+            branch: self.id.ok_or(Refusal::ReadOnly)?,
+        };
+        let synced = self.once_joined(|| self.owner.sync(who));
+        synced.inspect_err(|error| self.note_failure(error))?;
+        let chunks = kept.settle(last);
+        if let Some(retained) = &self.retained {
+            retained.forget(&chunks);
+            retained.end_round();
+        }
+        Ok(())
+    }
+
+    /// Asks an owner; one that is new to the session is brought what it must know before.
+    fn once_joined<R>(&self, mut ask: impl FnMut() -> Result<R, Error>) -> Result<R, Error> {
+        let answered = ask();
+        let (Err(Error::Refused(Refusal::Unjoined)), Some(rejoin)) = (&answered, self.rejoins.get()) else {
+            return answered;
+        };
+        rejoin()?;
+        match ask() {
+            Err(Error::Refused(Refusal::Unjoined)) => {
+                // It was not reached, or is another one again.
+                let why = "the owner has not heard yet what this session brings; try again";
+                Err(Failure::DidNotHappen(why.into()).into())
+            }
+            answered => answered,
+        }
+    }
+
     /// Ships what is in the log, and before that what was cut off it.
     pub(crate) fn ship_cuts(&self, shipping: &mut Shipping) -> Result<(), Error> {
         if let Some(accepted) = shipping.accepted.take() {
@@ -377,7 +433,9 @@ impl Inner {
             self.waiting.set_in_flight(InFlight::default());
             shipped?;
             if matches!(covers, Covers::All) {
-                self.retained.iter().for_each(Retained::end_round);
+                if self.kept.is_none() {
+                    self.retained.iter().for_each(Retained::end_round);
+                }
                 break;
             }
         }
@@ -400,22 +458,25 @@ impl Inner {
             contents: log.contents,
             since: log.oldest(),
         });
-        let mut shipped = self.ship_batch(shipping, batch(shipping), after);
-        if let (Err(Error::Refused(Refusal::Unjoined)), Some(rejoin)) = (&shipped, self.rejoins.get()) {
-            rejoin()?;
-            shipped = self.ship_batch(shipping, batch(shipping), after);
-            if let Err(Error::Refused(Refusal::Unjoined)) = shipped {
-                // It was not reached, or is another one again.
-                let why = "the owner has not heard yet what this session brings; try again";
-                return Err(Failure::DidNotHappen(why.into()).into());
+        let batch = batch(shipping);
+        if let Some(kept) = &self.kept {
+            if !kept.has_room() {
+                self.settle_kept()?;
             }
+            kept.keep(&batch);
         }
-        let Shipped { digest } = shipped?;
-        self.witness.shipped(log.count);
+        let Shipped { digest } = self.once_joined(|| self.ship_batch(shipping, batch.clone(), after))?;
         shipping.number += 1;
         shipping.previous = digest;
-        if let Some(retained) = &self.retained {
-            retained.forget(&log.chunks);
+        match (&self.kept, &shipping.goal) {
+            (Some(kept), Goal::Branch) => kept.note_ordered(shipping.number, log),
+            (Some(kept), Goal::Stray(_)) => drop(kept.settle(shipping.number)),
+            (None, _) => {
+                self.witness.shipped(log.count);
+                if let Some(retained) = &self.retained {
+                    retained.forget(&log.chunks);
+                }
+            }
         }
         Ok(())
     }
@@ -428,8 +489,9 @@ impl Inner {
         after: &tenure_core::Branch,
     ) -> Result<Shipped, Error> {
         let mut ship_once = |batch| match shipping.goal {
+            Goal::Branch if self.kept.is_some() => self.owner.order(&batch),
             Goal::Branch => self.ship_once(batch, after),
-            Goal::Stray(_) => self.salvage_once(shipping, batch, after),
+            Goal::Stray(_) => self.salvage_once(shipping, batch, Some(after.clone())),
         };
         let Some(retained) = &self.retained else {
             return ship_once(batch);

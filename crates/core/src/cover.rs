@@ -74,6 +74,11 @@ impl Cover {
         theirs.map(|(directory, _)| *directory)
     }
 
+    /// Returns the number of the loan of a directory; 0 where its holder has made it, or nobody has it.
+    pub fn loan(&self, directory: Ino) -> u64 {
+        self.directories.get(&directory).map_or(0, |held| held.loan)
+    }
+
     /// Returns the sessions to which something is lent.
     pub fn sessions(&self) -> BTreeSet<SessionId> {
         self.directories.values().map(|held| held.by).collect()

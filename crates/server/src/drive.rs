@@ -286,6 +286,10 @@ impl Owner<Branch> for Drive {
         self.inner.ship(batch, after, done);
     }
 
+    fn order(&self, batch: &Batch) -> Result<Shipped, Error> {
+        self.inner.answer(|| self.inner.order_of_sharer(batch))
+    }
+
     fn act(&self, who: Sharer, number: u64, deed: &Deed, hold: Hold) -> Result<Ordered, Error> {
         self.inner.answer(|| self.inner.act(who, number, deed, hold))
     }

@@ -25,7 +25,7 @@ use gather::Gathering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tenure_core::{Cover, Locks, Missing, Undecided};
-use tenure_model::{BranchId, Failure, Ino, Refusal, SessionId};
+use tenure_model::{BranchId, Failure, Ino, Refusal, Seq, SessionId};
 use tenure_wire::shared::{Heard, Sharer};
 use tenure_wire::{Done, Error};
 
@@ -79,6 +79,8 @@ struct Member {
     listener: Option<Done<Heard>>,
     /// Until when it may rely on what is lent to it, by what this owner has told it.
     relies: Duration,
+    /// Up to where it has seen what others did on what is lent to them.
+    saw: Option<Seq>,
 }
 
 impl Share {

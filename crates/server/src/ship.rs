@@ -18,7 +18,7 @@ use tenure_core::Branch;
 use tenure_journal::Journal;
 use tenure_model::codec::Codec;
 use tenure_model::{
-    Batch, BranchId, ChunkPlace, Digest, Epoch, Op, PackNumber, Record, Refusal, SessionId, limits,
+    Batch, BranchId, ChunkPlace, Digest, Epoch, Op, PackNumber, Record, Refusal, Seq, SessionId, limits,
 };
 use tenure_wire::{Chunk, Done, Error, Placed, Salvaged, Shipped};
 
@@ -116,6 +116,28 @@ impl Inner {
         self.take_in(Aim::Branch, (batch, digest), after, done);
     }
 
+    /// Accepts a batch of a session that shares its branch: it is durable with the next sync.
+    pub(crate) fn order_of_sharer(&self, batch: &Batch) -> Result<Shipped, Error> {
+        if !self.is_of_sharer(batch)? {
+            return Err(Refusal::Stale.into());
+        }
+        let digest = self.order_part(batch)?;
+        self.drop_adrift(batch.branch)?;
+        self.work_after_batch();
+        Ok(Shipped { digest })
+    }
+
+    /// Puts a batch of a session that shares its branch in the order of all, or finds it there.
+    pub(crate) fn order_part(&self, batch: &Batch) -> Result<Digest, Error> {
+        let digest = batch_digest(batch);
+        if let Turn::Next(session, open) = self.turn_of(Aim::Branch, batch, digest)? {
+            let prepared = self.prepare_part((batch.clone(), digest), (&session, open));
+            let prepared = prepared.map_err(|error| self.end_refused(batch, error))?;
+            self.enqueue_batch(prepared, Box::new(drop))?;
+        }
+        Ok(digest)
+    }
+
     /// Takes what a session that is over had not shipped, into its stray.
     pub(crate) fn salvage(&self, batch: Batch, after: Option<Branch>, done: Done<Salvaged>) {
         let stray = match self.change(|| self.stray_for(&batch)) {
@@ -128,18 +150,21 @@ impl Inner {
     }
 
     fn take_in(&self, aim: Aim, (batch, digest): (Batch, Digest), after: Option<Branch>, done: Done<()>) {
-        let prepared = self.change(|| match self.turn_of(aim, &batch, digest)? {
-            Turn::Next(session, open) => {
-                if aim == Aim::Branch && self.is_of_sharer(&batch)? {
+        let prepared = self.change(|| {
+            // What a session brings comes before what it ships: else that would follow on nothing.
+            let is_part = aim == Aim::Branch && self.is_of_sharer(&batch)?;
+            match self.turn_of(aim, &batch, digest)? {
+                Turn::Next(session, open) if is_part => {
                     let prepared = self.prepare_part((batch.clone(), digest), (&session, open));
-                    return prepared
+                    prepared
                         .map(Some)
-                        .map_err(|error| self.end_refused(&batch, error));
+                        .map_err(|error| self.end_refused(&batch, error))
                 }
-                self.prepare(aim, (batch, digest), after, (&session, open.branch))
-                    .map(Some)
+                Turn::Next(session, open) => self
+                    .prepare(aim, (batch, digest), after, (&session, open.branch))
+                    .map(Some),
+                Turn::Again => Ok(None),
             }
-            Turn::Again => Ok(None),
         });
         match prepared {
             Ok(Some(prepared)) => self.order_batch(prepared, done),
@@ -296,11 +321,31 @@ impl Inner {
         Ok(())
     }
 
+    /// Puts a batch in order, and makes it durable.
     fn order_batch(&self, prepared: Prepared, done: Done<()>) {
-        let (journal, room) = match self.room_for(&prepared) {
-            Ok(found) => found,
-            Err(error) => return done(Err(self.health.before_anything(error))),
-        };
+        // It is told by the journal when the batch is durable, or here when that must wait.
+        let done = Arc::new(Mutex::new(Some(done)));
+        let tell =
+            move |told: Result<(), Error>| done.lock().take().into_iter().for_each(|done| done(told.clone()));
+        let part_of = matches!(prepared.after, Prospect::Part(_)).then_some(prepared.batch.branch);
+        match self.enqueue_batch(prepared, Box::new(tell.clone())) {
+            Ok((journal, seq)) => {
+                if let Err(error) = self.commit_through(&journal, seq) {
+                    tell(Err(error));
+                }
+                if let Some(Err(error)) = part_of.map(|branch| self.drop_adrift(branch)) {
+                    tracing::debug!(%error, "what is adrift is dropped with the next");
+                }
+                self.work_after_batch();
+            }
+            Err(error) => tell(self.proven(Err(error))),
+        }
+    }
+
+    /// Puts a batch into the state and the journal's queue; `told` hears when it is durable.
+    fn enqueue_batch(&self, prepared: Prepared, told: Done<()>) -> Result<(Arc<Journal>, Seq), Error> {
+        let found = self.room_for(&prepared);
+        let (journal, room) = found.map_err(|error| self.health.before_anything(error))?;
         let Prepared {
             aim,
             batch,
@@ -308,17 +353,7 @@ impl Inner {
             bytes,
             after,
         } = prepared;
-        // It is told by the journal when the batch is durable, or here when that must wait.
-        let done = Arc::new(Mutex::new(Some(done)));
-        let waiting = done.clone();
-        let tell = move |told: Result<(), Error>| {
-            waiting
-                .lock()
-                .take()
-                .into_iter()
-                .for_each(|done| done(told.clone()))
-        };
-        let mut unordered = Some((bytes, tell.clone()));
+        let mut unordered = Some((bytes, told));
         let ordered = self.in_order(|live| {
             self.may_ship(aim, &live.state, &batch)?;
             let (after, lasting) = match &after {
@@ -330,7 +365,7 @@ impl Inner {
             };
             let (bytes, told) = unordered.take().expect("nothing is missing any more");
             let seq = self
-                .enqueue(live, (bytes, room), Box::new(told))
+                .enqueue(live, (bytes, room), told)
                 .map_err(|(error, _)| error)?;
             live.state.adopt(&batch, digest, After::Branch(after));
             if let Some(lasting) = lasting {
@@ -338,22 +373,10 @@ impl Inner {
             }
             Ok(seq)
         });
-        let is_part = matches!(after, Prospect::Part(_));
-        let ordered = ordered.map_err(|error| match is_part {
-            true => self.end_refused(&batch, error),
-            false => error,
-        });
         match ordered {
-            Ok(seq) => {
-                if let Err(error) = self.commit_through(&journal, seq) {
-                    tell(Err(error));
-                }
-                if is_part && let Err(error) = self.drop_adrift(batch.branch) {
-                    tracing::debug!(%error, "what is adrift is dropped with the next");
-                }
-                self.work_after_batch();
-            }
-            Err(error) => tell(self.proven(Err(error))),
+            Ok(seq) => Ok((journal, seq)),
+            Err(error) if matches!(after, Prospect::Part(_)) => Err(self.end_refused(&batch, error)),
+            Err(error) => Err(error),
         }
     }
 

@@ -350,6 +350,13 @@ pub trait Owner<B>: Send + Sync {
         Err(shares_nothing())
     }
 
+    /// Accepts a batch of what is lent to a session that shares its branch, and puts it in the order of all, as an act: from then on
+    /// everybody sees it, and with the next sync it is durable.
+    fn order(&self, batch: &Batch) -> Result<Shipped, Error> {
+        let _ = batch;
+        Err(shares_nothing())
+    }
+
     /// Answers a question about a shared branch as it is now. Where what it is about is lent to another session, that is asked to
     /// ship, and the question is refused with a number; it is answered when it comes again with that, once the other has shipped.
     fn look(&self, who: Sharer, look: &Look, asked: u64) -> Result<Seen, Error> {

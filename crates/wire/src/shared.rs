@@ -7,8 +7,8 @@
 use crate::owner::Shared;
 use tenure_model::codec::{Codec, put_varint};
 use tenure_model::{
-    ActId, Attr, BranchId, Digest, Ino, Kind, Lock, LockFamily, LockOwner, LockRange, Name, Op, SessionId,
-    Timestamp,
+    ActId, Attr, Batch, BranchId, Digest, Ino, Kind, Lock, LockFamily, LockOwner, LockRange, Name, Op,
+    SessionId, Timestamp,
 };
 
 /// A session, and the branch that it shares.
@@ -257,6 +257,8 @@ pub struct Demand {
     pub number: u64,
     /// The directory.
     pub directory: Ino,
+    /// The loan with which the session has it; 0 of what the session has made.
+    pub loan: u64,
     /// What is needed of it.
     pub need: Need,
 }
@@ -275,7 +277,7 @@ pub enum Need {
 pub struct Yield {
     /// Up to which number it has answered what was needed of it.
     pub answered: u64,
-    /// The last loan that it has heard of: a directory that was lent later is not given back.
+    /// The last loan that it has heard of, be it by a demand alone: a directory that was lent later is not given back.
     pub loan: u64,
     /// The directories that it gives back.
     pub directories: Vec<Ino>,
@@ -321,4 +323,7 @@ pub struct Brought {
     pub acts: Vec<Kept>,
     /// Directories that are lent to it.
     pub claims: Vec<Claim>,
+    /// What it has done there and may be lost with the owner before, in the order of its chain: with the bytes of chunks that may be lost
+    /// as well.
+    pub batches: Vec<Batch>,
 }

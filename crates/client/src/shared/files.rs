@@ -203,9 +203,17 @@ impl Files for SharedBranch {
             // What it names may not be lent.
             return Ok((ino, self.attr(ino)?));
         }
-        let name = name.clone();
-        let (ino, attr) = self.inner.look_at_inode(&Look::Lookup { parent, name })?;
+        if let Some(found) = self.inner.found_here(parent, name)? {
+            return Ok(found);
+        }
+        let turns = self.inner.held.turns();
+        let look = Look::Lookup {
+            parent,
+            name: name.clone(),
+        };
+        let (ino, attr) = self.inner.look_at_inode(&look)?;
         self.inner.note_found(parent, ino, &attr);
+        self.inner.held.note_known((parent, name), ino, turns);
         // The owner may not know yet what was changed of it here.
         let here = self.inner.seen_here(ino, |held| held.attr(ino))?;
         Ok((ino, here.unwrap_or(attr)))

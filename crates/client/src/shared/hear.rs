@@ -103,7 +103,7 @@ impl Inner {
 
     /// Tells whether there is anything to hear of; the thread that listens ends where not.
     fn is_heard(&self) -> bool {
-        let has_nothing = self.held.has_nothing();
+        let has_nothing = self.has_nothing();
         let mut state = self.state.lock();
         let is_over = self.waiting.is_stopped() || state.broken.is_some();
         if is_over {

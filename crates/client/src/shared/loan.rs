@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::time::Duration;
-use tenure_model::{Attr, Failure, Ino, Refusal};
+use tenure_model::{Attr, Failure, Ino, Name, Refusal};
 use tenure_wire::Error;
 use tenure_wire::shared::{Borrow, Borrowed, Deed, Demand, Loan, Need, Yield};
 
@@ -20,7 +20,7 @@ use tenure_wire::shared::{Borrow, Borrowed, Deed, Demand, Loan, Need, Yield};
 const REFUSED_MAX: Duration = Duration::from_secs(1);
 /// How long nothing is changed in a directory before it is given back when somebody looks at it, and before it is given back though
 /// nobody does.
-const REST_SEEN: Duration = Duration::from_secs(1);
+const REST_SEEN: Duration = Duration::from_millis(200);
 const REST_MAX: Duration = Duration::from_secs(60);
 /// Inodes of which it is known in which directory they are, and directories that were not lent, before they are forgotten.
 const KNOWN_MAX: usize = 1 << 16;
@@ -34,6 +34,8 @@ pub(super) struct Borrowing {
     homes: BTreeMap<Ino, Ino>,
     /// Which directories were not lent, and when.
     refused: BTreeMap<Ino, Duration>,
+    /// Whether something may be lent of which this session has not heard; only an owner that is told what is lent settles that.
+    pub(super) is_unsure: bool,
 }
 
 impl Borrowing {
@@ -50,6 +52,15 @@ impl Borrowing {
         }
         self.refused.insert(directory, now);
     }
+}
+
+/// Which demands are answered.
+#[derive(Clone, Copy, Default)]
+struct Answers {
+    /// The number of the last of them.
+    number: u64,
+    /// The last loan that they name.
+    loan: u64,
 }
 
 /// Where demands go: to one thread, which waits for the owner while nobody else does.
@@ -116,6 +127,15 @@ impl Inner {
         ask(&self.held).map(Some)
     }
 
+    /// Finds a directory that is lent by its name in one that is not.
+    pub(super) fn found_here(&self, parent: Ino, name: &Name) -> Result<Option<(Ino, Attr)>, Error> {
+        let Some(ino) = self.held.known(parent, name) else {
+            return Ok(None);
+        };
+        let attr = self.seen_here(ino, |held| held.attr(ino))?;
+        Ok(attr.map(|attr| (ino, attr)))
+    }
+
     fn borrow(&self, directory: Ino) -> Result<bool, Error> {
         let now = self.clock.elapsed();
         let is_refused = |at: &Duration| now.saturating_sub(*at) < REFUSED_MAX;
@@ -155,11 +175,22 @@ impl Inner {
         let who = self.who;
         // By then another owner may have been brought what is known here, and asked.
         let note = |state: &mut State, _: &Result<_, _>| owners = state.rejoined;
-        match self.ask_then(Callers::MayLeave, |owner| owner.borrow(who, &ask), note)? {
+        let asked = self.ask_then(Callers::MayLeave, |owner| owner.borrow(who, &ask), note);
+        let answered = asked.and_then(|borrowed| match borrowed {
             Borrowed::No => Ok(Some(false)),
             Borrowed::Behind => Ok(None),
             Borrowed::Lent(loan) => self.take_up(loan, owners).map(Some),
+        });
+        if answered.is_err() {
+            self.state.lock().borrowing.is_unsure = true;
+            self.listen();
         }
+        answered
+    }
+
+    /// Tells whether nothing is lent to this session, as far as it can know.
+    pub(super) fn has_nothing(&self) -> bool {
+        self.held.has_nothing() && !self.state.lock().borrowing.is_unsure
     }
 
     /// Takes a loan up, unless it is one of an owner before, of which the one that is there now was told nothing.
@@ -181,25 +212,29 @@ impl Inner {
         self.held.sync_all()
     }
 
-    /// Gives back, before an act, what it names: the owner does it.
+    /// Gives back, before an act, what it names: the owner does it, behind all that was done here.
     pub(super) fn make_way(&self, deed: &Deed) -> Result<(), Error> {
         let homes = named(deed).into_iter().flatten();
         let homes: BTreeSet<Ino> = homes.filter_map(|ino| self.held.home(ino)).collect();
         if !homes.is_empty() {
             wait::before_waiting()?;
             let _alone = self.lending.lock();
-            self.give_back(homes.clone(), 0)?;
+            self.give_back(homes.clone(), Answers::default())?;
             let now = self.clock.elapsed();
             let mut state = self.state.lock();
             homes
                 .into_iter()
                 .for_each(|home| state.borrowing.note_refused(home, now));
         }
-        self.ship_all()
+        if self.held.inner.is_shown() {
+            return Ok(());
+        }
+        wait::before_waiting()?;
+        self.held.inner.show()
     }
 
-    /// Gives directories back, when all is shipped; says up to which number demands are answered with that.
-    fn give_back(&self, directories: BTreeSet<Ino>, answered: u64) -> Result<(), Error> {
+    /// Gives directories back, when all is shipped; says which demands are answered with that.
+    fn give_back(&self, directories: BTreeSet<Ino>, answers: Answers) -> Result<(), Error> {
         self.held.close_directories(&directories, Closes::Now);
         if let Err(error) = self.ship_all() {
             self.held.close_directories(&directories, Closes::NoMore);
@@ -211,13 +246,25 @@ impl Inner {
             let mut state = self.state.lock();
             let Released { loan, inodes } = self.held.release(&directories);
             Yield {
-                answered,
-                loan,
+                answered: answers.number,
+                // Nobody borrows meanwhile: of a loan that is not known here, it was never heard, and never will be.
+                loan: loan.max(answers.loan),
                 open: state.opens.tell_those_in(&inodes),
                 directories: directories.into_iter().collect(),
             }
         };
         let who = self.who;
+        self.ask(Callers::Stay, |owner| owner.take_back(who, &given))
+    }
+
+    /// Shows who looks what was done here.
+    fn show(&self, answers: Answers) -> Result<(), Error> {
+        self.held.inner.show()?;
+        let who = self.who;
+        let given = Yield {
+            answered: answers.number,
+            ..Yield::default()
+        };
         self.ask(Callers::Stay, |owner| owner.take_back(who, &given))
     }
 
@@ -235,7 +282,7 @@ impl Inner {
             return;
         }
         self.is_tended.store(true, Ordering::Relaxed);
-        if self.held.has_nothing() {
+        if self.has_nothing() {
             return;
         }
         self.hear_at_once();
@@ -253,16 +300,21 @@ impl Inner {
 
     fn try_to_answer(&self, demands: &[Demand]) -> Result<(), Error> {
         let _alone = self.lending.lock();
-        let answered = demands
-            .iter()
-            .map(|demand| demand.number)
-            .max()
-            .unwrap_or_default();
+        let last = |of: fn(&Demand) -> u64| demands.iter().map(of).max().unwrap_or_default();
+        let answers = Answers {
+            number: last(|demand| demand.number),
+            loan: last(|demand| demand.loan),
+        };
         let since = self.clock.elapsed().saturating_sub(REST_SEEN);
         let returns =
             |demand: &&Demand| demand.need == Need::Return || self.held.rests(demand.directory, since);
         let directories = demands.iter().filter(returns).map(|demand| demand.directory);
-        self.give_back(directories.collect(), answered)
+        let directories: BTreeSet<Ino> = directories.collect();
+        if directories.is_empty() {
+            self.show(answers)
+        } else {
+            self.give_back(directories, answers)
+        }
     }
 
     /// Says that this session is there, and how long it may go on by itself; gives back what rests.
@@ -273,6 +325,7 @@ impl Inner {
             let demand = |directory| Demand {
                 number: 0,
                 directory,
+                loan: 0,
                 need: Need::Return,
             };
             self.demand(resting.into_iter().map(demand).collect());

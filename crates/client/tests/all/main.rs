@@ -11,6 +11,7 @@ mod crash;
 mod cut;
 mod ended;
 mod here;
+mod lent;
 mod listing;
 mod merge;
 mod near;

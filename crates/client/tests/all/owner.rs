@@ -3,6 +3,7 @@
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 use tenure_core::Branch;
 use tenure_model::record::Source;
 use tenure_model::{
@@ -10,7 +11,9 @@ use tenure_model::{
     Refusal, SessionId,
 };
 use tenure_server::Drive;
-use tenure_wire::shared::{Brought, Deed, LockAsk, Look, Ordered, Seen, Sharer};
+use tenure_wire::shared::{
+    Borrow, Borrowed, Brought, Deed, Heard, LockAsk, Look, Ordered, Seen, Sharer, Yield,
+};
 use tenure_wire::{
     Access, BranchInfo, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error, Hold, Lent, Opened,
     Owner, Placed, Room, Salvaged, SealedPack, Shipped, Status, Turned, Who,
@@ -37,6 +40,7 @@ pub(crate) struct Watched {
     before_heard: Mutex<Option<Step>>,
     is_new: AtomicBool,
     asked: AtomicU64,
+    loses_loan: AtomicBool,
 }
 
 impl Watched {
@@ -57,7 +61,13 @@ impl Watched {
             before_heard: Mutex::default(),
             is_new: AtomicBool::new(false),
             asked: AtomicU64::new(0),
+            loses_loan: AtomicBool::new(false),
         }
+    }
+
+    /// Lets nobody hear of what is lent next.
+    pub(crate) fn lose_loan(&self) {
+        self.loses_loan.store(true, Ordering::Relaxed);
     }
 
     /// Returns how many bytes of chunks were brought so far.
@@ -159,6 +169,35 @@ impl Owner<Branch> for Watched {
 
     fn look(&self, who: Sharer, look: &Look, asked: u64) -> Result<Seen, Error> {
         self.answer(self.drive.look(who, look, asked))
+    }
+
+    fn order(&self, batch: &Batch) -> Result<Shipped, Error> {
+        self.drive.order(batch)
+    }
+
+    fn borrow(&self, who: Sharer, ask: &Borrow) -> Result<Borrowed<Branch>, Error> {
+        let borrowed = self.drive.borrow(who, ask)?;
+        let is_lent = matches!(borrowed, Borrowed::Lent(_));
+        match is_lent && self.loses_loan.swap(false, Ordering::Relaxed) {
+            true => Err(Failure::Corrupt("nobody hears of it".into()).into()),
+            false => Ok(borrowed),
+        }
+    }
+
+    fn take_back(&self, who: Sharer, given: &Yield) -> Result<(), Error> {
+        self.drive.take_back(who, given)
+    }
+
+    fn prolong(&self, who: Sharer) -> Result<Duration, Error> {
+        self.drive.prolong(who)
+    }
+
+    fn hear(&self, who: Sharer, told: Done<Heard>) {
+        self.drive.hear(who, told);
+    }
+
+    fn sync(&self, who: Sharer) -> Result<(), Error> {
+        self.drive.sync(who)
     }
 
     fn hold(&self, who: Sharer, ino: Ino) -> Result<Attr, Error> {

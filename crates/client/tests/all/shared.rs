@@ -10,7 +10,7 @@ use tenure_server::Drive;
 use tenure_store::MemoryBucket;
 use tenure_wire::Owner;
 
-fn drive() -> Arc<Drive> {
+pub(crate) fn drive() -> Arc<Drive> {
     let options = tenure_server::Options {
         session_ttl: Duration::from_secs(5),
         ..server_options()
@@ -18,7 +18,7 @@ fn drive() -> Arc<Drive> {
     create_with(Arc::new(MemoryBucket::new()), options).unwrap()
 }
 
-fn share(owner: Arc<dyn Owner<tenure_core::Branch>>, clock: Arc<dyn Clock>) -> SharedBranch {
+pub(crate) fn share(owner: Arc<dyn Owner<tenure_core::Branch>>, clock: Arc<dyn Clock>) -> SharedBranch {
     let opened = owner.open(&who(At::Elsewhere)).unwrap();
     SharedBranch::join(owner, clock, opened, "main", options(1 << 20)).unwrap()
 }

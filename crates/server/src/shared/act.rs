@@ -29,6 +29,7 @@ pub(super) struct Asked<'a> {
 impl Inner {
     pub(crate) fn act(&self, who: Sharer, number: u64, deed: &Deed, hold: Hold) -> Result<Ordered, Error> {
         self.admitted(who)?;
+        self.settle_seen(who)?;
         let asked = self.asked(who, number, deed)?;
         let ordered = self.in_order(|live| {
             live.share(who)?;
@@ -41,6 +42,25 @@ impl Inner {
         self.drop_adrift(who.branch)?;
         self.work_after_batch();
         Ok(ordered)
+    }
+
+    /// Makes durable what a session has seen of batches: an act of its own never outlives what it may have followed.
+    fn settle_seen(&self, who: Sharer) -> Result<(), Error> {
+        let seen = self.with(|live| {
+            let member = live.share(who)?.members.get(&who.session);
+            let saw = member.and_then(|member| member.saw);
+            saw.map(|saw| Ok((live.journal()?.clone(), saw))).transpose()
+        })?;
+        let Some((journal, saw)) = seen else {
+            return Ok(());
+        };
+        self.commit_through(&journal, saw)?;
+        self.with(|live| {
+            if let Some(member) = live.share(who)?.members.get_mut(&who.session) {
+                member.saw = member.saw.filter(|last| *last > saw);
+            }
+            Ok(())
+        })
     }
 
     /// Gives what an act brings its place, before the lock is taken.

@@ -56,9 +56,13 @@ impl Inner {
         } else {
             again(open.branch, batch)?
         };
-        let share = live.share(sharer(batch))?;
+        let (session, branch) = (batch.session, batch.branch);
+        live.state.shares(session, branch)?;
+        let share = live.shares.0.get_mut(&branch);
+        let share = share.filter(|share| share.members.contains_key(&session));
+        let share = share.ok_or(Refusal::Unjoined)?;
         let mut plan = Plan::default();
-        let mut is_lent = |touched| share.cover.plan(batch.session, touched, &mut plan);
+        let mut is_lent = |touched| share.cover.plan(session, touched, &mut plan);
         if !touched.iter().all(&mut is_lent) {
             return Err(because("the batch touches what is not lent to its session").into());
         }

@@ -15,6 +15,10 @@ use tenure_wire::shared::{Demand, Need};
 
 /// How long an answer may take before what was demanded is said again: what was said may have been lost.
 const ANSWER_MAX: Duration = Duration::from_millis(500);
+/// Times that a directory is lent in vain by which it is kept at the owner for longer, twice as long each time.
+const TIMES_MAX: u32 = 5;
+/// How long nobody needs what another has before it counts as never needed.
+const FORGOTTEN_MAX: Duration = Duration::from_secs(120);
 /// Directories whose needs are remembered before old ones are forgotten.
 const WANTED_MAX: usize = 1000;
 
@@ -27,8 +31,31 @@ pub(super) struct Asked {
     answered: BTreeMap<SessionId, u64>,
     /// What was said last of each directory, and when.
     said: BTreeMap<Ino, (Demand, Duration)>,
-    /// Who needs a directory that was lent to another, and when he has asked last.
-    wanted: BTreeMap<Ino, (SessionId, Duration)>,
+    /// Who needs a directory that was lent to another.
+    wanted: BTreeMap<Ino, Wanted>,
+}
+
+/// Who needs a directory that was lent to another.
+#[derive(Clone, Copy)]
+struct Wanted {
+    by: SessionId,
+    /// When he has asked last.
+    at: Duration,
+    /// How often it was needed, lent again and needed soon again before that.
+    times: u32,
+}
+
+impl Wanted {
+    /// Tells whether somebody asks again because of the same need.
+    fn is_same(&self, now: Duration) -> bool {
+        now.saturating_sub(self.at) < 2 * ANSWER_MAX
+    }
+
+    /// Tells whether the directory is kept from a session: at first from others alone than who needs it.
+    fn keeps_from(&self, session: SessionId, now: Duration) -> bool {
+        let rest = WORK_MAX * (1 << self.times);
+        (self.by != session || self.times > 0) && now.saturating_sub(self.at) < rest
+    }
 }
 
 /// Bits below the epoch: enough for all that an owner ever does.
@@ -61,18 +88,26 @@ impl Asked {
         *before = (*before).max(answered.unwrap_or_default());
     }
 
-    /// Tells whether another session needs a directory.
+    /// Tells whether a directory is kept from a session, because another needs it, or several do in turn.
     pub(super) fn is_wanted(&self, directory: Ino, session: SessionId, now: Duration) -> bool {
         let wanted = self.wanted.get(&directory);
-        wanted.is_some_and(|(by, at)| *by != session && now.saturating_sub(*at) < WORK_MAX)
+        wanted.is_some_and(|wanted| wanted.keeps_from(session, now))
     }
 
     fn want(&mut self, directory: Ino, by: SessionId, now: Duration) {
+        let is_known = |wanted: &Wanted| now.saturating_sub(wanted.at) < FORGOTTEN_MAX;
         if self.wanted.len() >= WANTED_MAX {
-            self.wanted
-                .retain(|_, (_, at)| now.saturating_sub(*at) < WORK_MAX);
+            self.wanted.retain(|_, wanted| is_known(wanted));
         }
-        self.wanted.insert(directory, (by, now));
+        if self.wanted.len() >= WANTED_MAX {
+            self.wanted.clear();
+        }
+        let before = self.wanted.get(&directory).filter(|wanted| is_known(wanted));
+        let times = before.map_or(0, |wanted| match wanted.is_same(now) {
+            true => wanted.times,
+            false => (wanted.times + 1).min(TIMES_MAX),
+        });
+        self.wanted.insert(directory, Wanted { by, at: now, times });
     }
 }
 
@@ -124,6 +159,7 @@ impl Share {
         let mut demand = Demand {
             number,
             directory,
+            loan: self.cover.loan(directory),
             need,
         };
         if let Some((said, at)) = self.asked.said.get(&directory) {

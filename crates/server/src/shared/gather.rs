@@ -8,7 +8,7 @@ use super::{Inner, Member};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
-use tenure_model::{ActId, BranchId, Failure, Refusal, SessionId};
+use tenure_model::{ActId, Batch, BranchId, Failure, Refusal, SessionId};
 use tenure_wire::shared::{Brought, Claim, Kept, Sharer};
 use tenure_wire::{Error, Hold};
 
@@ -24,6 +24,8 @@ pub(super) struct Gathering {
     acts: BTreeMap<ActId, Kept>,
     /// What was lent to them.
     claims: BTreeMap<SessionId, Vec<Claim>>,
+    /// What they have done there.
+    batches: BTreeMap<SessionId, Vec<Batch>>,
     /// Whether somebody puts the acts in order.
     is_ending: bool,
 }
@@ -49,6 +51,7 @@ impl Gathering {
         self.awaited.remove(&session);
         self.acts.retain(|id, _| id.session != session);
         self.claims.remove(&session);
+        self.batches.remove(&session);
     }
 
     /// Waits for a session no longer that is over. If it has not come, nobody knows what was lent to it: then nobody is answered before
@@ -104,6 +107,7 @@ impl Inner {
                     lasts: false,
                     acts: BTreeMap::new(),
                     claims: BTreeMap::new(),
+                    batches: BTreeMap::new(),
                     is_ending: false,
                 });
             }
@@ -133,6 +137,7 @@ impl Inner {
             };
             gathering.acts.extend(brought.acts.iter().map(act));
             gathering.claims.insert(who.session, brought.claims.clone());
+            gathering.batches.insert(who.session, brought.batches.clone());
             let member = Member::with_open(&brought.open);
             share.members.insert(who.session, member);
             for lock in &brought.locks {
@@ -214,6 +219,7 @@ impl Inner {
         // Also what a try before has put in order: the next owner waits for none of them again.
         self.settle_all()?;
         self.take_up_claims(branch)?;
+        self.order_brought(branch)?;
         while let Some((id, kept)) = self.next_act(branch)? {
             self.do_again(branch, id, &kept)?;
             // Not before: what fails here is tried again with the next question.
@@ -261,6 +267,33 @@ impl Inner {
         })?;
         self.set_orphans_adrift(branch)?;
         self.drop_adrift(branch)
+    }
+
+    /// Puts in order what sessions have done on what is lent to them, each behind what was recovered of it. An act that is not durable
+    /// touches none of that: so these may come first.
+    fn order_brought(&self, branch: BranchId) -> Result<(), Error> {
+        let brought = self.with(|live| {
+            let share = live.shares.0.get(&branch);
+            let gathering = share.and_then(|share| share.gathering.as_ref());
+            Ok(gathering.map(|gathering| gathering.batches.clone()))
+        })?;
+        for (session, batches) in brought.into_iter().flatten() {
+            // What follows on one that is refused is refused as well.
+            let is_own = |batch: &&Batch| (batch.session, batch.branch) == (session, branch);
+            let ordered = batches
+                .iter()
+                .filter(is_own)
+                .try_for_each(|batch| self.order_part(batch).map(drop));
+            match ordered {
+                Ok(()) => {}
+                Err(Error::Refused(refusal)) => {
+                    tracing::warn!(session = session.0, %refusal, "a session is over: what it brings cannot be had");
+                    self.end_gone(session, branch)?;
+                }
+                failed => return failed,
+            }
+        }
+        Ok(())
     }
 
     fn next_act(&self, branch: BranchId) -> Result<Option<(ActId, Kept)>, Error> {

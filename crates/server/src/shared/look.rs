@@ -45,6 +45,16 @@ impl Inner {
             if let Some(asked) = share.have_shipped(who.session, about, (self.epoch, asked), now) {
                 return Ok(Err(asked));
             }
+            let is_anothers = |ino: &Ino| {
+                let lent = share.cover.over(*ino);
+                lent.is_some_and(|lent| lent.by != who.session)
+            };
+            if about.iter().any(is_anothers) {
+                let last = live.journal()?.last();
+                if let Some(member) = live.share(who)?.members.get_mut(&who.session) {
+                    member.saw = Some(last);
+                }
+            }
             let open = live.state.opened(who.branch).ok_or(Refusal::Stale)?;
             Ok(Ok(open.branch))
         })

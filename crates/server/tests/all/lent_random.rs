@@ -1,6 +1,7 @@
 //! Any sessions that share a branch, with any loans, recalls and losses, against the one tree that they should have made.
 
-use crate::lent::{Member, next_owner};
+use crate::borrower::Member;
+use crate::lent::next_owner;
 use crate::shared::{create_op, named, time};
 use crate::world::{StillClock, content, create_by, on_each_tier};
 use std::sync::Arc;

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
+mod borrower;
 mod world;
 
 mod clones;
@@ -16,6 +17,7 @@ mod gathering;
 mod history;
 mod killed;
 mod lent;
+mod lent_lost;
 mod lent_random;
 mod owners;
 mod repeats;

@@ -1,6 +1,6 @@
 //! Branches that become another state as a whole: they go back to what they were, and nothing is lost by it.
 
-use crate::lent;
+use crate::borrower::Member as Borrower;
 use crate::shared::Member;
 use crate::world::{
     Holder, StillClock, beginning, branch_name, content, create, create_by, drive_name, on_each_tier, open,
@@ -155,7 +155,7 @@ fn those_who_share_a_branch_see_what_it_has_become_and_keep_what_they_have_open(
 fn what_is_lent_of_a_shared_branch_comes_back_before_it_becomes_another_state() {
     on_each_tier(|bucket| {
         let drive = create_by(&Arc::default(), &bucket);
-        let mut ada = lent::Member::new(&drive, "ada");
+        let mut ada = Borrower::new(&drive, "ada");
         checkpoint(&drive, "main", "good");
         assert!(ada.borrow(Ino::ROOT));
         let made = crate::shared::create_op(

@@ -297,6 +297,10 @@ impl Owner<Branch> for Post {
         ordered
     }
 
+    fn order(&self, batch: &Batch) -> Result<Shipped, Error> {
+        self.call(|owner, _| owner.order(batch))
+    }
+
     fn look(&self, who: Sharer, look: &Look, asked: u64) -> Result<Seen, Error> {
         let question = format!("{look:?}");
         let seen = self.call(|owner, _| {
@@ -385,12 +389,13 @@ impl Owner<Branch> for Post {
             number: self.number(kept.number, 0),
             ..kept.clone()
         };
-        let acts = match self.has(Flaw::BringsNothing) {
-            true => Vec::new(),
-            false => brought.acts.iter().map(kept).collect(),
+        let (acts, batches) = match self.has(Flaw::BringsNothing) {
+            true => (Vec::new(), Vec::new()),
+            false => (brought.acts.iter().map(kept).collect(), brought.batches.clone()),
         };
         let brought = Brought {
             acts,
+            batches,
             ..brought.clone()
         };
         found.owner.rejoin(who, &brought)

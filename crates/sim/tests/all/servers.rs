@@ -8,7 +8,7 @@ const SEEDS: u64 = 40;
 /// session, and was asked for a page alone, counted as one that had.
 const KEPT: [u64; 2] = [77_833_885_877_116, 256_764_233_868_093];
 /// Worlds within which a flaw must be found.
-const SEEDS_WITH_FLAW: u64 = 120;
+const SEEDS_WITH_FLAW: u64 = 240;
 
 #[test]
 fn whatever_becomes_of_servers_what_was_synced_is_there_and_no_answer_is_older_than_the_question() {

@@ -5,8 +5,11 @@ use super::response::{put_stored, stored};
 use crate::owner::Shared;
 use crate::shared::{Borrow, Borrowed, Claim, Demand, Heard, Loan, Need, Part, Yield};
 use std::convert::Infallible;
-use tenure_model::Ino;
 use tenure_model::codec::{Codec, Malformed, Reader, malformed, put_list, put_option, put_varint};
+use tenure_model::{Batch, Ino};
+
+/// What is added to what is needed of a directory that has a loan.
+const WITH_LOAN: u8 = 2;
 
 /// Reads the number by which others were asked before.
 pub(super) fn asked(input: &mut Reader<'_>) -> Result<u64, Malformed> {
@@ -23,6 +26,15 @@ pub(super) fn claims(input: &mut Reader<'_>) -> Result<Vec<Claim>, Malformed> {
         return Err(malformed("what is lent"));
     }
     Ok(claims)
+}
+
+/// Reads batches that may be lost with an owner before: there are some.
+pub(super) fn batches(input: &mut Reader<'_>) -> Result<Vec<Batch>, Malformed> {
+    let batches: Vec<Batch> = input.list()?;
+    if batches.is_empty() {
+        return Err(malformed("batches that may be lost"));
+    }
+    Ok(batches)
 }
 
 impl Codec for Borrow {
@@ -91,14 +103,35 @@ impl Codec for Demand {
     fn write(&self, out: &mut Vec<u8>) {
         put_varint(out, self.number);
         self.directory.write(out);
-        put_flag(out, self.need == Need::Return);
+        let need = u8::from(self.need == Need::Return);
+        // Without a loan: so it was before loans were told.
+        match self.loan {
+            0 => out.push(need),
+            loan => {
+                out.push(need + WITH_LOAN);
+                put_varint(out, loan);
+            }
+        }
     }
 
     fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let (number, directory) = (input.varint()?, Ino::read(input)?);
+        let (need, has_loan) = match input.byte()? {
+            0 => (Need::Ship, false),
+            1 => (Need::Return, false),
+            WITH_LOAN => (Need::Ship, true),
+            3 => (Need::Return, true),
+            _ => return Err(malformed("what another needs")),
+        };
+        let loan = if has_loan { input.varint()? } else { 0 };
+        if has_loan && loan == 0 {
+            return Err(malformed("loan that another needs"));
+        }
         Ok(Self {
-            number: input.varint()?,
-            directory: Ino::read(input)?,
-            need: if input.flag()? { Need::Return } else { Need::Ship },
+            number,
+            directory,
+            loan,
+            need,
         })
     }
 }

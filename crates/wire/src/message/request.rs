@@ -54,6 +54,8 @@ pub enum Request<'a> {
     },
     /// `Owner::ship`.
     Ship(Batch),
+    /// `Owner::order`.
+    Order(Batch),
     /// `Owner::page`.
     Page(Address),
     /// `Owner::read`.
@@ -252,6 +254,10 @@ kinds! {
     Contents = 40,
     /// `Owner::undo`.
     Undo = 41,
+    /// `Owner::order`.
+    Order = 60,
+    /// `Owner::rejoin`, of a session with batches that may be lost.
+    Bring = 61,
 }
 
 impl Kind {
@@ -278,6 +284,7 @@ impl<'a> Request<'a> {
             Request::Place { .. } => Kind::Place,
             Request::Secure { .. } => Kind::Secure,
             Request::Ship(_) => Kind::Ship,
+            Request::Order(_) => Kind::Order,
             Request::Page(_) => Kind::Page,
             Request::Read { .. } => Kind::Read,
             Request::Sealed(_) => Kind::Sealed,
@@ -340,7 +347,7 @@ impl<'a> Request<'a> {
                 put_varint(out, session.0);
                 put_list(out, places);
             }
-            Request::Ship(batch) | Request::Salvage(batch) => batch.write(out),
+            Request::Ship(batch) | Request::Order(batch) | Request::Salvage(batch) => batch.write(out),
             Request::Take { session, name } => {
                 put_varint(out, session.0);
                 put_text(out, name);
@@ -424,6 +431,7 @@ impl<'a> Request<'a> {
                 places: input.list()?,
             },
             Kind::Ship => Request::Ship(Batch::read(input)?),
+            Kind::Order => Request::Order(Batch::read(input)?),
             Kind::Page => Request::Page(Address::read(input)?),
             Kind::Read => Request::Read {
                 at: Address::read(input)?,
@@ -468,7 +476,8 @@ impl<'a> Request<'a> {
             | Kind::TakeBack
             | Kind::Prolong
             | Kind::LookAgain
-            | Kind::Reclaim) => Request::Shared(Sharer::read(input)?, Ask::read(kind, input)?),
+            | Kind::Reclaim
+            | Kind::Bring) => Request::Shared(Sharer::read(input)?, Ask::read(kind, input)?),
             Kind::Salvage => Request::Salvage(Batch::read(input)?),
             Kind::Take => Request::Take {
                 session: session(input)?,

@@ -59,6 +59,7 @@ impl Ask<'_> {
             Ask::Sync => Kind::Sync,
             Ask::Lock(_) => Kind::Lock,
             Ask::Hear => Kind::Hear,
+            Ask::Rejoin(brought) if !brought.batches.is_empty() => Kind::Bring,
             Ask::Rejoin(brought) if brought.claims.is_empty() => Kind::Rejoin,
             Ask::Rejoin(_) => Kind::Reclaim,
             Ask::Borrow(_) => Kind::Borrow,
@@ -84,7 +85,10 @@ impl Ask<'_> {
             Ask::Sync | Ask::Hear | Ask::Prolong => {}
             Ask::Lock(ask) => ask.write(out),
             Ask::Rejoin(brought) => {
-                if !brought.claims.is_empty() {
+                if !brought.batches.is_empty() {
+                    put_list(out, &brought.batches);
+                    put_list(out, &brought.claims);
+                } else if !brought.claims.is_empty() {
                     put_list(out, &brought.claims);
                 }
                 brought.write(out);
@@ -121,6 +125,11 @@ impl Ask<'_> {
             Kind::Rejoin => Ask::Rejoin(Cow::Owned(Brought::read(input)?)),
             Kind::Reclaim => Ask::Rejoin(Cow::Owned(Brought {
                 claims: lent::claims(input)?,
+                ..Brought::read(input)?
+            })),
+            Kind::Bring => Ask::Rejoin(Cow::Owned(Brought {
+                batches: lent::batches(input)?,
+                claims: input.list()?,
                 ..Brought::read(input)?
             })),
             Kind::Borrow => Ask::Borrow(Borrow::read(input)?),
@@ -449,7 +458,7 @@ impl Codec for Kept {
     }
 }
 
-/// Without what is lent, which stands before it where there is any.
+/// Without what is lent and what was done there, which stand before it where there is any.
 impl Codec for Brought {
     fn write(&self, out: &mut Vec<u8>) {
         put_list(out, &self.open);
@@ -463,6 +472,7 @@ impl Codec for Brought {
             locks: input.list()?,
             acts: input.list()?,
             claims: Vec::new(),
+            batches: Vec::new(),
         })
     }
 }

@@ -92,6 +92,7 @@ impl Unanswered {
             | Kind::Place
             | Kind::Secure
             | Kind::Ship
+            | Kind::Order
             | Kind::Room
             | Kind::Fork
             | Kind::Checkpoint
@@ -114,6 +115,7 @@ impl Unanswered {
             | Kind::Prolong
             | Kind::LookAgain
             | Kind::Reclaim
+            | Kind::Bring
             | Kind::Salvage
             | Kind::Take
             | Kind::Delegations
@@ -193,6 +195,7 @@ fn answer_about<B>(
     let visit = unanswered.visit.clone();
     let outcome = match request {
         Request::Ship(batch) => return ship(owner, batch, unanswered),
+        Request::Order(batch) => owner.order(&batch).map(Response::Shipped),
         Request::Shared(who, ask) => return answer_sharer(owner, who, ask, unanswered),
         Request::Salvage(batch) => return salvage(owner, batch, unanswered),
         Request::Take { session, name } => owner.take(session, name).map(|()| Response::Done),

@@ -403,6 +403,10 @@ impl<B> Owner<B> for Connection {
             .ask(Request::Ship(batch), Again::Lane, self.patience.reply_max, then);
     }
 
+    fn order(&self, batch: &Batch) -> Result<Shipped, Error> {
+        self.call(&self.order, Request::Order(batch.clone()), shipped)
+    }
+
     fn act(&self, who: Sharer, number: u64, deed: &Deed, hold: Hold) -> Result<Ordered, Error> {
         let deed = Cow::Borrowed(deed);
         self.call(

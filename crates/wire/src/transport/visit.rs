@@ -275,12 +275,14 @@ impl Visit {
     fn give(self: &Arc<Self>, (kind, len): (Kind, usize), job: Job) {
         let pools = &self.station.pools;
         match kind {
-            Kind::Ship | Kind::Salvage => self.queue_ship(job),
+            Kind::Ship | Kind::Order | Kind::Salvage => self.queue_ship(job),
             Kind::Page | Kind::Read | Kind::Sealed | Kind::Part | Kind::Contents => pools.load.take(job),
             Kind::Place if len <= LITTLE_CALL_LEN_MAX => pools.little.take(job),
             Kind::Place => pools.place.take(job),
             Kind::Secure => pools.secure.take(job),
-            Kind::Act | Kind::Sync | Kind::Rejoin | Kind::Reclaim | Kind::Borrow => pools.act.take(job),
+            Kind::Act | Kind::Sync | Kind::Rejoin | Kind::Reclaim | Kind::Bring | Kind::Borrow => {
+                pools.act.take(job);
+            }
             Kind::Look | Kind::LookAgain | Kind::Hold | Kind::LetGo | Kind::Lock => pools.look.take(job),
             Kind::Hear | Kind::TakeBack | Kind::Prolong => pools.lend.take(job),
             Kind::Open

@@ -3,7 +3,7 @@
 use crate::samples::{address, sharer};
 use std::borrow::Cow;
 use std::time::Duration;
-use tenure_model::{Digest, Ino};
+use tenure_model::{Batch, Digest, Epoch, Ino};
 use tenure_wire::message::{Ask, Request, Response};
 use tenure_wire::shared::{Borrow, Borrowed, Brought, Claim, Demand, Heard, Loan, Look, Need, Part, Yield};
 use tenure_wire::{Delegation, Shared};
@@ -50,15 +50,37 @@ pub(crate) fn requests() -> Vec<(&'static str, Request<'static>)> {
                 ..Brought::default()
             })),
         ),
+        (
+            "rejoin with batches",
+            Ask::Rejoin(Cow::Owned(Brought {
+                open: vec![Ino(21)],
+                batches: vec![batch()],
+                ..Brought::default()
+            })),
+        ),
     ];
     let request = |(name, ask)| (name, Request::Shared(sharer(), ask));
-    asks.into_iter().map(request).collect()
+    let order = ("order", Request::Order(batch()));
+    asks.into_iter().map(request).chain([order]).collect()
+}
+
+fn batch() -> Batch {
+    Batch {
+        session: sharer().session,
+        branch: sharer().branch,
+        epoch: Epoch(3),
+        number: 7,
+        previous: Digest([9; 32]),
+        chunks: Vec::new(),
+        ops: vec![1, 2],
+    }
 }
 
 pub(crate) fn responses() -> Vec<(&'static str, Response<'static>)> {
-    let demand = |need| Demand {
+    let demand = |loan, need| Demand {
         number: 300,
         directory: Ino(20),
+        loan,
         need,
     };
     let loan = |copy| Loan {
@@ -84,7 +106,14 @@ pub(crate) fn responses() -> Vec<(&'static str, Response<'static>)> {
             "tickets and demands",
             Response::Heard(Heard {
                 tickets: vec![5],
-                demands: vec![demand(Need::Ship), demand(Need::Return)],
+                demands: vec![demand(0, Need::Ship), demand(0, Need::Return)],
+            }),
+        ),
+        (
+            "demands of loans",
+            Response::Heard(Heard {
+                tickets: Vec::new(),
+                demands: vec![demand(5, Need::Ship), demand(300, Need::Return)],
             }),
         ),
         ("not lent", Response::Borrowed(Borrowed::No)),
