@@ -244,7 +244,7 @@ impl<'a> Change<'a> {
 }
 
 /// Appends an entry's value: inode, kind, name.
-fn write_entry(bytes: &mut Vec<u8>, ino: Ino, d_type: u8, name: &Name) {
+pub(crate) fn write_entry(bytes: &mut Vec<u8>, ino: Ino, d_type: u8, name: &Name) {
     bytes.extend_from_slice(&ino.0.to_be_bytes());
     bytes.push(d_type);
     bytes.extend_from_slice(name.as_bytes());

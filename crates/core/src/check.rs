@@ -13,7 +13,7 @@ use std::ops::{Bound, ControlFlow};
 use tenure_model::acl::{self, Acl};
 use tenure_model::attr::Xattrs;
 use tenure_model::codec::Codec;
-use tenure_model::{Attr, Extent, Ino, Kind, Name};
+use tenure_model::{Attr, Conflict, Extent, Ino, Kind, Name};
 
 /// Bits of the mode that an access control list says too.
 const PERMISSIONS: u32 = 0o777;
@@ -105,6 +105,7 @@ impl Count {
                 }
             }
             Named::Orphan(ino) => self.inode(ino).is_orphan = true,
+            Named::Conflict(_) => drop(Conflict::parsed(value).map_err(|_| malformed("conflict"))?),
             Named::Extent(ino, offset) => {
                 let extent = Extent::parsed(value).map_err(|_| malformed("extent"))?;
                 self.extent(ino, offset, extent.len())?;

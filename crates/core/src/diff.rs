@@ -6,7 +6,7 @@
 //! It goes on where it stood after a page was [`Missing`]. Invariant: every change of an inode and of its names sets the inode's
 //! time of change; only the same bytes in other chunks do not. So the attributes tell which inodes have changed.
 
-mod view;
+pub(crate) mod view;
 
 use crate::branch::Branch;
 use crate::key::{Key, Named};
@@ -114,7 +114,7 @@ impl Diff {
                             self.compared = ino;
                             ControlFlow::Break(())
                         }
-                        Some(Named::Extent(..) | Named::Orphan(_)) | None => {
+                        Some(Named::Extent(..) | Named::Orphan(_) | Named::Conflict(_)) | None => {
                             is_end = true;
                             ControlFlow::Break(())
                         }

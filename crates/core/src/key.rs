@@ -1,4 +1,4 @@
-//! The keys of a branch's tree: grouped by inode, big-endian, with extents and orphans under prefixes of their own.
+//! The keys of a branch's tree: grouped by inode, big-endian, with extents, orphans and conflicts under prefixes of their own.
 //!
 //! Invariant: keys of one inode and kind are adjacent and sort by what follows (name, cookie, offset).
 
@@ -7,6 +7,7 @@ use tenure_model::{Ino, limits::NAME_LEN_MAX};
 const META: u8 = 0;
 const CONTENT: u8 = 1;
 const ORPHANS: u8 = 2;
+const CONFLICTS: u8 = 3;
 
 const ATTR: u8 = 0;
 const TARGET: u8 = 1;
@@ -85,6 +86,10 @@ impl Key {
     pub(crate) fn orphan(ino: Ino) -> Self {
         Key::new(ORPHANS, ino)
     }
+
+    pub(crate) fn conflict(number: Ino) -> Self {
+        Key::new(CONFLICTS, number)
+    }
 }
 
 impl std::ops::Deref for Key {
@@ -104,6 +109,7 @@ pub(crate) enum Named<'a> {
     Entry(Ino, u64),
     Extent(Ino, u64),
     Orphan(Ino),
+    Conflict(Ino),
 }
 
 impl<'a> Named<'a> {
@@ -120,6 +126,7 @@ impl<'a> Named<'a> {
             (META, [ENTRY, cookie @ ..]) => Some(Named::Entry(ino, number(cookie)?)),
             (CONTENT, offset) => Some(Named::Extent(ino, number(offset)?)),
             (ORPHANS, []) => Some(Named::Orphan(ino)),
+            (CONFLICTS, []) => Some(Named::Conflict(ino)),
             _ => None,
         }
     }

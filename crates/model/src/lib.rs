@@ -7,6 +7,7 @@ pub mod acl;
 pub mod attr;
 pub mod batch;
 pub mod codec;
+pub mod conflict;
 pub mod count;
 pub mod difference;
 pub mod error;
@@ -23,6 +24,7 @@ pub mod turn;
 
 pub use attr::{Attr, AttrChange, Kind};
 pub use batch::{Batch, ChunkPlace};
+pub use conflict::{Conflict, ConflictKind, FileOutcome, What};
 pub use count::counted;
 pub use difference::{Difference, Side};
 pub use error::{Failure, Refusal};

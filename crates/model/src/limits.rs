@@ -54,6 +54,10 @@ pub const OBJECT_LEN_MAX: u64 = 128 << 20;
 /// Claims of a drive that may be missing before its newest one: an accident takes a few. Where more are, the newest is none of ours,
 /// and following it would take as long as its number is high.
 pub const CLAIMS_MISSING_MAX: u64 = 16;
+/// Inodes that a line may have changed which is merged: what is known of each takes some hundred bytes meanwhile.
+pub const MERGED_INODES_MAX: usize = 1_000_000;
+/// Bytes of a file that a driver is given: three of them are in memory at once, and work on them takes moments.
+pub const MERGED_FILE_LEN_MAX: u64 = 16 << 20;
 /// How long a caller waits for what may come back by itself: an owner that is silent or gone, a store that refuses, a token that
 /// has ended. A server is replaced in that time, and a token renewed by somebody who looks; and nobody waits for ever.
 pub const WAIT_MAX: Duration = Duration::from_secs(120);

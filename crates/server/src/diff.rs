@@ -25,7 +25,7 @@ impl Inner {
     }
 
     /// Returns a branch or checkpoint as it is now, with all that is known to have been done to it.
-    fn state_of(&self, name: &str) -> Result<Branch, Error> {
+    pub(crate) fn state_of(&self, name: &str) -> Result<Branch, Error> {
         let (id, _) = self.with(|live| live.named(name))?;
         self.gathered(id)?;
         self.with(|live| {

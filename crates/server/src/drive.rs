@@ -30,9 +30,9 @@ use tenure_wire::shared::{
     Borrow, Borrowed, Brought, Deed, Heard, LockAsk, Look, Ordered, Seen, Sharer, Yield,
 };
 use tenure_wire::{
-    Access, BranchInfo, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error, Hold, Lent, Opened,
-    Owner, Placed, Room, Salvaged, SealedPack, ServerAddress, Shipped, Status, Turned, Verified, Who,
-    identity,
+    Access, BranchInfo, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error, Hold, Lent, MergeAsk,
+    MergeTold, Opened, Owner, Placed, ResolveAsk, Room, Salvaged, SealedPack, ServerAddress, Shipped,
+    Standings, Status, Turned, Verified, Who, identity,
 };
 
 /// Bytes of records after which they are folded: replaying them takes a fraction of a second.
@@ -412,6 +412,18 @@ impl Owner<Branch> for Drive {
 
     fn undo(&self, who: &Who, branch: &BranchName, to: &str) -> Result<Turned, Error> {
         self.inner.change(|| self.inner.undo(who, branch, to))
+    }
+
+    fn merge(&self, who: &Who, ask: &MergeAsk) -> Result<MergeTold, Error> {
+        self.inner.change(|| self.inner.merge(who, ask))
+    }
+
+    fn conflicts(&self, name: &str, behind: Ino) -> Result<Standings, Error> {
+        self.inner.answer(|| self.inner.conflicts(name, behind))
+    }
+
+    fn resolve(&self, who: &Who, ask: &ResolveAsk) -> Result<Turned, Error> {
+        self.inner.change(|| self.inner.resolve(who, ask))
     }
 
     fn branches(&self) -> Result<Vec<BranchInfo>, Error> {

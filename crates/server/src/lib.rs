@@ -13,6 +13,8 @@ mod proof;
 mod branches;
 mod check;
 mod lend;
+mod merge;
+mod resolve;
 mod session;
 mod shared;
 mod ship;

@@ -46,30 +46,31 @@ pub(crate) struct Goal {
 impl Inner {
     /// Lets a branch go on from what it, or another line, was.
     pub(crate) fn undo(&self, who: &Who, name: &BranchName, to: &str) -> Result<Turned, Error> {
-        self.turn(who, name, "undo", |before| {
+        let turned = self.turn(who, name, "undo", |before| {
             let (past, branch) = self.past_of(to)?;
             if self.root_of(&before.branch)?.page.digest == past.root.page.digest {
                 return Err(because(&format!("{name} is what {to} is, and was not changed")).into());
             }
-            Ok(Goal {
+            Ok(Some(Goal {
                 branch,
                 inos: 0,
                 why: Why::Undone {
                     to: to.to_owned(),
                     past,
                 },
-            })
-        })
+            }))
+        })?;
+        turned.ok_or_else(|| because("nothing was changed").into())
     }
 
-    /// Lets a branch become what `find` makes of what it is, which may be asked several times. `kind` is a word for the checkpoint of what it was.
+    /// Lets a branch become what `find` makes of what it is, which may be asked several times; where it makes nothing, nothing is done. `kind` is a word for the checkpoint of what it was.
     pub(crate) fn turn(
         &self,
         who: &Who,
         name: &BranchName,
         kind: &str,
-        mut find: impl FnMut(&Before) -> Result<Goal, Error>,
-    ) -> Result<Turned, Error> {
+        mut find: impl FnMut(&Before) -> Result<Option<Goal>, Error>,
+    ) -> Result<Option<Turned>, Error> {
         let (branch, line) = self.with(|live| live.named(name.as_str()))?;
         if !line.kind.is_branch() {
             return Err(because(&format!("{name} is a checkpoint and never changes; fork it")).into());
@@ -80,14 +81,16 @@ impl Inner {
         for _ in 0..TRIES_MAX {
             self.have_all_back(branch)?;
             let before = self.before(branch)?;
-            let goal = find(&before)?;
+            let Some(goal) = find(&before)? else {
+                return Ok(None);
+            };
             let ordered = self.accept_turn(&before, goal, (&session::words(who), kind))?;
             if let Some((journal, seq, turned)) = ordered {
                 self.commit_through(&journal, seq)?;
                 self.set_orphans_adrift(branch)?;
                 self.drop_adrift(branch)?;
                 self.work_after_batch();
-                return Ok(turned);
+                return Ok(Some(turned));
             }
         }
         Err(Failure::DidNotHappen("the branch changes all the time; try again".into()).into())

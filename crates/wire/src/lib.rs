@@ -10,9 +10,9 @@ pub mod shared;
 pub mod transport;
 
 pub use owner::{
-    Access, BranchInfo, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error, Hold, Lease, Lent,
-    NOTE, Opened, Owner, Placed, Room, Salvaged, SealedPack, Shared, Shipped, Status, Turned, Verified, Who,
-    identity,
+    Access, BranchInfo, Choice, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error, Hold, Lease,
+    Lent, MergeAsk, MergeTold, NOTE, Opened, Owner, Placed, ResolveAsk, Room, Salvaged, SealedPack, Shared,
+    Shipped, Standing, Standings, Status, Turned, Verified, Who, identity,
 };
 pub use transport::{
     Connection, Dial, Dialer, Door, Greeting, Host, HostPort, Limits, Patience, ServerAddress, Servers,

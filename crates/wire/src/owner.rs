@@ -7,8 +7,9 @@ use crate::shared::{Borrow, Borrowed, Brought, Deed, Heard, LockAsk, Look, Order
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tenure_model::{
-    Address, Attr, Batch, BranchId, BranchName, CheckpointName, ChunkPlace, Difference, Digest, Epoch,
-    Failure, Ino, InoRange, Locked, PackNumber, Refusal, SessionId, Timestamp, record::Source,
+    Address, Attr, Batch, BranchId, BranchName, CheckpointName, ChunkPlace, Conflict, Difference, Digest,
+    Epoch, Failure, FileOutcome, Ino, InoRange, Locked, PackNumber, Refusal, SessionId, Timestamp,
+    record::Source,
 };
 use thiserror::Error;
 
@@ -254,6 +255,78 @@ pub struct Turned {
     pub before: String,
 }
 
+/// What is merged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MergeAsk {
+    /// The branch or checkpoint that is merged.
+    pub from: String,
+    /// The branch that takes it in.
+    pub into: BranchName,
+    /// The branch or checkpoint that both have become of, where the drive does not know.
+    pub base: Option<String>,
+    /// Whether it is only told what would become of each file.
+    pub is_dry: bool,
+}
+
+/// What has come of a merge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MergeTold {
+    /// The checkpoint of what the branch was before; none where nothing was done.
+    pub before: Option<String>,
+    /// What has become of each file that the other line had changed; conflicts first.
+    pub files: Vec<FileOutcome>,
+    /// How many more there are.
+    pub more: u64,
+    /// How many conflicts it has made.
+    pub conflicts: u64,
+}
+
+/// A conflict as it stands in a branch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Its number.
+    pub number: Ino,
+    /// What it was when it was made.
+    pub conflict: Conflict,
+    /// Where what the branch had is now; none where it is nowhere.
+    pub ours: Option<Box<[u8]>>,
+    /// Where what the other line had is now; none where it is nowhere.
+    pub theirs: Option<Box<[u8]>>,
+}
+
+/// Conflicts of a branch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standings {
+    /// Conflicts, by number.
+    pub found: Vec<Standing>,
+    /// The number behind which there may be more.
+    pub behind: Option<Ino>,
+}
+
+/// What is to be where a merge has kept two versions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// What the branch had.
+    Ours,
+    /// What the other line had.
+    Theirs,
+    /// Both, as they are.
+    Both,
+    /// These bytes.
+    Bytes(Vec<u8>),
+}
+
+/// Which conflict is settled, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResolveAsk {
+    /// The branch.
+    pub branch: BranchName,
+    /// Where it is: the path of the conflict, or of what either side had, as it is now.
+    pub path: Box<[u8]>,
+    /// What is to be.
+    pub choice: Choice,
+}
+
 /// How an owner is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
@@ -475,6 +548,16 @@ pub trait Owner<B>: Send + Sync {
     /// Lets a branch go on from what a branch or checkpoint is, its own or another's; durable before it returns. What it was is a checkpoint. Refused while
     /// one session holds it; of those who share it all is had back before.
     fn undo(&self, who: &Who, branch: &BranchName, to: &str) -> Result<Turned, Error>;
+
+    /// Merges a branch or checkpoint into a branch, and tells what has become of each file; durable before it returns. Refused as
+    /// [`Owner::undo`] is, and where the drive does not know what both have become of. What does not fit is kept on both sides.
+    fn merge(&self, who: &Who, ask: &MergeAsk) -> Result<MergeTold, Error>;
+
+    /// Returns the conflicts that stand in a branch or checkpoint, behind a number.
+    fn conflicts(&self, name: &str, behind: Ino) -> Result<Standings, Error>;
+
+    /// Settles a conflict; durable before it returns.
+    fn resolve(&self, who: &Who, ask: &ResolveAsk) -> Result<Turned, Error>;
 
     /// Returns every branch and checkpoint, by name.
     fn branches(&self) -> Result<Vec<BranchInfo>, Error>;

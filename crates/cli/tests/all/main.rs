@@ -7,6 +7,7 @@ mod full;
 mod home;
 mod killed;
 mod leases;
+mod merged;
 mod mounted;
 mod network;
 mod output;

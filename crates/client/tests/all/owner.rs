@@ -15,8 +15,9 @@ use tenure_wire::shared::{
     Borrow, Borrowed, Brought, Deed, Heard, LockAsk, Look, Ordered, Seen, Sharer, Yield,
 };
 use tenure_wire::{
-    Access, BranchInfo, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error, Hold, Lent, Opened,
-    Owner, Placed, Room, Salvaged, SealedPack, Shipped, Status, Turned, Who,
+    Access, BranchInfo, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error, Hold, Lent, MergeAsk,
+    MergeTold, Opened, Owner, Placed, ResolveAsk, Room, Salvaged, SealedPack, Shipped, Standings, Status,
+    Turned, Who,
 };
 
 /// Is called once.
@@ -322,6 +323,18 @@ impl Owner<Branch> for Watched {
 
     fn undo(&self, who: &Who, branch: &BranchName, to: &str) -> Result<Turned, Error> {
         self.drive.undo(who, branch, to)
+    }
+
+    fn merge(&self, who: &Who, ask: &MergeAsk) -> Result<MergeTold, Error> {
+        self.drive.merge(who, ask)
+    }
+
+    fn conflicts(&self, name: &str, behind: Ino) -> Result<Standings, Error> {
+        self.drive.conflicts(name, behind)
+    }
+
+    fn resolve(&self, who: &Who, ask: &ResolveAsk) -> Result<Turned, Error> {
+        self.drive.resolve(who, ask)
     }
 
     fn branches(&self) -> Result<Vec<BranchInfo>, Error> {

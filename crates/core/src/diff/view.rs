@@ -14,15 +14,15 @@ use tenure_model::{Attr, Extent, Ino, Kind, Name, PackNumber, Piece, Side};
 
 /// A place for an inode: a name in a directory. The root directory has no name, in itself.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
-    directory: Ino,
-    name: Box<[u8]>,
+pub(crate) struct Place {
+    pub(crate) directory: Ino,
+    pub(crate) name: Box<[u8]>,
 }
 
-pub(super) struct View {
-    pub(super) branch: Branch,
+pub(crate) struct View {
+    pub(crate) branch: Branch,
     /// Attributes that are known; none of inodes that are not there.
-    pub(super) attrs: BTreeMap<Ino, Option<Attr>>,
+    pub(crate) attrs: BTreeMap<Ino, Option<Attr>>,
     /// Where inodes are, in order.
     places: BTreeMap<Ino, Vec<Place>>,
     /// Directories that are still to be looked through, and for which inodes.
@@ -36,7 +36,7 @@ pub(super) struct View {
 }
 
 impl View {
-    pub(super) fn new(branch: Branch) -> Self {
+    pub(crate) fn new(branch: Branch) -> Self {
         let root = Place {
             directory: Ino::ROOT,
             name: Box::from([]),
@@ -53,7 +53,7 @@ impl View {
     }
 
     /// Returns an inode's attributes, or none where it is not there.
-    pub(super) fn attr(&self, ino: Ino) -> Result<Option<Attr>, Missing> {
+    pub(crate) fn attr(&self, ino: Ino) -> Result<Option<Attr>, Missing> {
         match self.attrs.get(&ino) {
             Some(known) => Ok(*known),
             None => self.branch.attr(ino),
@@ -61,7 +61,7 @@ impl View {
     }
 
     /// Asks for the places of an inode and of the directories above it.
-    pub(super) fn want(&mut self, ino: Ino) -> Result<(), Missing> {
+    pub(crate) fn want(&mut self, ino: Ino) -> Result<(), Missing> {
         let (mut at, mut way) = (ino, Vec::new());
         // A tree in which directories go round in circles is damaged; it must not be followed for ever.
         while !self.places.contains_key(&at) && !self.lost.contains(&at) && way.len() <= self.attrs.len() {
@@ -88,7 +88,7 @@ impl View {
     }
 
     /// Finds all places that were asked for.
-    pub(super) fn find(&mut self) -> Result<(), Missing> {
+    pub(crate) fn find(&mut self) -> Result<(), Missing> {
         loop {
             while let Some((directory, inos)) = self.wanted.pop_first() {
                 let looked = self.look_through(directory, &inos);
@@ -183,12 +183,12 @@ impl View {
     }
 
     /// Returns the places of an inode that was asked for and found.
-    pub(super) fn places(&self, ino: Ino) -> &[Place] {
+    pub(crate) fn places(&self, ino: Ino) -> &[Place] {
         self.places.get(&ino).map_or(&[], Vec::as_slice)
     }
 
     /// Returns the inode at a place.
-    pub(super) fn occupant(&self, place: &Place) -> Result<Option<Ino>, Missing> {
+    pub(crate) fn occupant(&self, place: &Place) -> Result<Option<Ino>, Missing> {
         let Ok(name) = Name::parse(&place.name) else {
             return Ok(Some(Ino::ROOT));
         };
@@ -200,7 +200,7 @@ impl View {
     }
 
     /// Returns the path of a place whose directory was asked for and found.
-    pub(super) fn path(&self, place: &Place) -> Box<[u8]> {
+    pub(crate) fn path(&self, place: &Place) -> Box<[u8]> {
         let mut names = vec![&*place.name];
         let mut directory = place.directory;
         // A tree in which directories go round in circles is damaged; it must not be followed for ever.
@@ -216,7 +216,7 @@ impl View {
     }
 
     /// Returns an inode as it is here.
-    pub(super) fn side(&self, ino: Ino) -> Result<Option<Side>, Missing> {
+    pub(crate) fn side(&self, ino: Ino) -> Result<Option<Side>, Missing> {
         let Some(attr) = self.attr(ino)? else {
             return Ok(None);
         };
@@ -237,7 +237,7 @@ impl View {
     }
 
     /// Returns a file's pieces, equal where the bytes behind them are equal and were cut alike, whichever packs they are in.
-    pub(super) fn bytes_of(&self, file: &Side) -> Result<Vec<Piece>, Missing> {
+    pub(crate) fn bytes_of(&self, file: &Side) -> Result<Vec<Piece>, Missing> {
         let mut pieces = self.branch.pieces(file.ino, 0, file.attr.size)?;
         for piece in &mut pieces {
             if let Extent::Chunk { at, .. } = &mut piece.extent {
@@ -248,7 +248,7 @@ impl View {
     }
 
     /// Returns the names and values of an inode's extended attributes.
-    pub(super) fn xattrs_of(&self, ino: Ino) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, Missing> {
+    pub(crate) fn xattrs_of(&self, ino: Ino) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, Missing> {
         let mut xattrs = BTreeMap::new();
         let (from, to) = (Key::xattr(ino, &[]), Key::xattrs_end(ino));
         let tree = &self.branch.tree;

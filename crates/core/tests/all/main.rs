@@ -7,6 +7,7 @@ mod faults;
 mod frayed;
 mod histories;
 mod limits;
+mod merge;
 mod records;
 mod reference;
 mod scenario;

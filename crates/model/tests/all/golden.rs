@@ -9,9 +9,9 @@ use tenure_model::batch::chain_start;
 use tenure_model::codec::Codec;
 use tenure_model::record::Source;
 use tenure_model::{
-    Act, ActId, Address, Attr, AttrChange, Batch, BranchId, BranchName, CheckpointName, ChunkPlace, Digest,
-    Epoch, Extent, Ino, Kind, Name, NewNode, Op, PackNumber, Past, Piece, Record, RenameMode, Root, Seq,
-    SessionId, Stretch, Timestamp, Turn, Why, XattrMode, XattrName,
+    Act, ActId, Address, Attr, AttrChange, Batch, BranchId, BranchName, CheckpointName, ChunkPlace, Conflict,
+    ConflictKind, Digest, Epoch, Extent, FileOutcome, Ino, Kind, Name, NewNode, Op, PackNumber, Past, Piece,
+    Record, RenameMode, Root, Seq, SessionId, Stretch, Timestamp, Turn, What, Why, XattrMode, XattrName,
 };
 
 const NOON: Timestamp = Timestamp {
@@ -419,6 +419,41 @@ fn records_of_sessions() -> Vec<(&'static str, Record)> {
     ]
 }
 
+/// What is said of merges.
+fn hold_outcomes(golden: &mut Golden) {
+    let conflict = Conflict {
+        kind: ConflictKind::Content,
+        path: (*b"src/lib").into(),
+        beside: Some((*b"src/lib~try").into()),
+        ours: Ino(300),
+        theirs: Ino(301),
+        place: None,
+        from: "try".into(),
+    };
+    let moved = Conflict {
+        kind: ConflictKind::Moved,
+        beside: None,
+        theirs: Ino(0),
+        place: Some((*b"there/lib").into()),
+        ..conflict.clone()
+    };
+    golden.holds("conflict", &conflict);
+    golden.holds("conflict_moved", &moved);
+    let kind = ConflictKind::DirectoryRemovedThere;
+    for (name, what) in [
+        ("file_outcome_taken", What::Taken),
+        ("file_outcome_removed", What::Removed),
+        ("file_outcome_merged", What::Merged("text".into())),
+        ("file_outcome_conflicted", What::Conflicted(kind)),
+    ] {
+        let path = (*b"src/lib").into();
+        golden.holds(name, &FileOutcome { path, what });
+    }
+    for (number, kind) in ConflictKind::ALL.into_iter().enumerate() {
+        assert_eq!(kind as usize, number, "{kind:?}");
+    }
+}
+
 /// Those by which a branch becomes another state.
 fn turns() -> Vec<(&'static str, Record)> {
     let past = Past {
@@ -573,6 +608,7 @@ fn every_kind_of_value_is_its_golden_bytes() {
         .chain(records_of_sessions())
         .chain(turns())
         .for_each(|(name, record)| golden.holds(name, &record));
+    hold_outcomes(&mut golden);
     for name in ["acl", "chain_start"] {
         golden.files.remove(name).expect("it has a test of its own");
     }

@@ -88,14 +88,14 @@ impl Inner {
             | Look::Xattrs(_)
             | Look::NextData(..)
             | Look::NextHole(..)
-            | Look::Totals => self.ask(|| seen(branch, look)),
+            | Look::Totals => self.ask_undecided(|| seen(branch, look)),
         };
         self.work_on_pages();
         seen
     }
 
     /// Asks until no page is missing.
-    fn ask<R>(&self, question: impl Fn() -> Result<R, Undecided>) -> Result<R, Error> {
+    pub(crate) fn ask_undecided<R>(&self, question: impl Fn() -> Result<R, Undecided>) -> Result<R, Error> {
         let refused = Cell::new(None);
         let answer = self.loader.ask(|| match question() {
             Ok(answer) => Ok(Some(answer)),
@@ -121,7 +121,7 @@ impl Inner {
         if len as usize > CHUNK_LEN_MAX {
             return Err(Refusal::InvalidArgument.into());
         }
-        let (end, pieces) = self.ask(|| {
+        let (end, pieces) = self.ask_undecided(|| {
             let size = branch.attr(ino)?.ok_or(Refusal::NotFound)?.size;
             let end = size.min(offset.saturating_add(u64::from(len))).max(offset);
             Ok((end, branch.pieces(ino, offset, end)?))

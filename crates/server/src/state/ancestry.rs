@@ -83,7 +83,6 @@ impl State {
 
     /// Returns the last state that two lines both have, if the drive knows any. Where there are several that do not have each other, it is
     /// the one that was reached last: what the others have is the same on both sides.
-    #[cfg_attr(not(test), expect(dead_code, reason = "merges ask for it, which come next"))]
     pub(crate) fn common(&self, one: BranchId, other: BranchId) -> Option<Branch> {
         let (one, other) = (self.reached_from(one), self.reached_from(other));
         let both = one.iter().filter_map(|(stretch, reach)| {

@@ -19,6 +19,7 @@ mod killed;
 mod lent;
 mod lent_lost;
 mod lent_random;
+mod merge;
 mod owners;
 mod repeats;
 mod room;

@@ -18,8 +18,8 @@ use tenure_model::{
     Address, Batch, BranchId, BranchName, CheckpointName, Failure, Ino, InoRange, Refusal, SessionId,
 };
 use tenure_wire::{
-    Access, BranchInfo, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error, Lent, Opened, Owner,
-    Placed, Room, Salvaged, Shipped, Status, Turned, Who,
+    Access, BranchInfo, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error, Lent, MergeAsk,
+    MergeTold, Opened, Owner, Placed, ResolveAsk, Room, Salvaged, Shipped, Standings, Status, Turned, Who,
 };
 
 /// Times that one call is asked again, as in `tenure_wire`.
@@ -268,6 +268,18 @@ impl Owner<Branch> for Lane {
 
     fn undo(&self, who: &Who, branch: &BranchName, to: &str) -> Result<Turned, Error> {
         self.once(|owner| owner.undo(who, branch, to))
+    }
+
+    fn merge(&self, who: &Who, ask: &MergeAsk) -> Result<MergeTold, Error> {
+        self.once(|owner| owner.merge(who, ask))
+    }
+
+    fn conflicts(&self, name: &str, behind: Ino) -> Result<Standings, Error> {
+        self.call(|owner| owner.conflicts(name, behind))
+    }
+
+    fn resolve(&self, who: &Who, ask: &ResolveAsk) -> Result<Turned, Error> {
+        self.once(|owner| owner.resolve(who, ask))
     }
 
     fn branches(&self) -> Result<Vec<BranchInfo>, Error> {

@@ -13,8 +13,8 @@ use tenure_model::{
     Address, Batch, BranchId, BranchName, CheckpointName, Digest, Ino, InoRange, Op, SessionId,
 };
 use tenure_wire::{
-    Access, BranchInfo, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error, Lent, Opened, Owner,
-    Placed, Room, Salvaged, Shipped, Status, Turned, Who,
+    Access, BranchInfo, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error, Lent, MergeAsk,
+    MergeTold, Opened, Owner, Placed, ResolveAsk, Room, Salvaged, Shipped, Standings, Status, Turned, Who,
 };
 
 /// Told by whoever syncs, so that a fault can wait for batches that nobody waits for.
@@ -255,6 +255,18 @@ impl Owner<Branch> for Planted {
 
     fn undo(&self, who: &Who, branch: &BranchName, to: &str) -> Result<Turned, Error> {
         self.honest().undo(who, branch, to)
+    }
+
+    fn merge(&self, who: &Who, ask: &MergeAsk) -> Result<MergeTold, Error> {
+        self.honest().merge(who, ask)
+    }
+
+    fn conflicts(&self, name: &str, behind: Ino) -> Result<Standings, Error> {
+        self.honest().conflicts(name, behind)
+    }
+
+    fn resolve(&self, who: &Who, ask: &ResolveAsk) -> Result<Turned, Error> {
+        self.honest().resolve(who, ask)
     }
 
     fn branches(&self) -> Result<Vec<BranchInfo>, Error> {

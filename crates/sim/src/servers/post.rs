@@ -23,8 +23,8 @@ use tenure_wire::shared::{
     Borrow, Borrowed, Brought, Deed, Heard, Kept, LockAsk, Look, Ordered, Seen, Sharer, Yield,
 };
 use tenure_wire::{
-    Access, BranchInfo, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error, Hold, Lent, Opened,
-    Owner, Placed, Room, Salvaged, Shipped, Status, Turned, Who,
+    Access, BranchInfo, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error, Hold, Lent, MergeAsk,
+    MergeTold, Opened, Owner, Placed, ResolveAsk, Room, Salvaged, Shipped, Standings, Status, Turned, Who,
 };
 
 /// Times that one call is asked again, as in `tenure_wire`.
@@ -474,6 +474,18 @@ impl Owner<Branch> for Post {
 
     fn undo(&self, who: &Who, branch: &BranchName, to: &str) -> Result<Turned, Error> {
         self.call(|owner, _| owner.undo(who, branch, to))
+    }
+
+    fn merge(&self, who: &Who, ask: &MergeAsk) -> Result<MergeTold, Error> {
+        self.call(|owner, _| owner.merge(who, ask))
+    }
+
+    fn conflicts(&self, name: &str, behind: Ino) -> Result<Standings, Error> {
+        self.call(|owner, _| owner.conflicts(name, behind))
+    }
+
+    fn resolve(&self, who: &Who, ask: &ResolveAsk) -> Result<Turned, Error> {
+        self.call(|owner, _| owner.resolve(who, ask))
     }
 
     fn branches(&self) -> Result<Vec<BranchInfo>, Error> {

@@ -2,7 +2,7 @@
 
 use super::fields::{branch, branch_name, checkpoint_name, many, put_flag, put_text, session, tag};
 use super::shared::Ask;
-use crate::owner::{Access, Chunk, DiffAsk, Placed, Who};
+use crate::owner::{Access, Chunk, DiffAsk, MergeAsk, Placed, ResolveAsk, Who};
 use crate::shared::Sharer;
 use std::borrow::Cow;
 use tenure_model::codec::{Codec, Malformed, Reader, malformed, put_bytes, put_list, put_varint};
@@ -144,6 +144,17 @@ pub enum Request<'a> {
         /// The branch or checkpoint from which it goes on.
         to: &'a str,
     },
+    /// `Owner::merge`.
+    Merge(Who, Cow<'a, MergeAsk>),
+    /// `Owner::conflicts`.
+    Conflicts {
+        /// The branch or checkpoint.
+        name: &'a str,
+        /// The number behind which to go on.
+        behind: Ino,
+    },
+    /// `Owner::resolve`.
+    Resolve(Who, Cow<'a, ResolveAsk>),
     /// A word to the process that hosts the owner, about its mounts.
     Control {
         /// What it should do or tell.
@@ -254,6 +265,12 @@ kinds! {
     Contents = 40,
     /// `Owner::undo`.
     Undo = 41,
+    /// `Owner::merge`.
+    Merge = 42,
+    /// `Owner::conflicts`.
+    Conflicts = 43,
+    /// `Owner::resolve`.
+    Resolve = 44,
     /// `Owner::order`.
     Order = 60,
     /// `Owner::rejoin`, of a session with batches that may be lost.
@@ -305,6 +322,9 @@ impl<'a> Request<'a> {
             Request::Diff(_) => Kind::Diff,
             Request::Contents { .. } => Kind::Contents,
             Request::Undo { .. } => Kind::Undo,
+            Request::Merge(..) => Kind::Merge,
+            Request::Conflicts { .. } => Kind::Conflicts,
+            Request::Resolve(..) => Kind::Resolve,
         }
     }
 
@@ -391,13 +411,11 @@ impl<'a> Request<'a> {
                 ino,
                 offset,
                 len,
-            } => {
-                put_text(out, name);
-                put_varint(out, ino.0);
-                put_varint(out, *offset);
-                put_varint(out, u64::from(*len));
-            }
+            } => put_named(out, name, [ino.0, *offset, u64::from(*len)]),
             Request::Undo { who, branch, to } => put_asked(out, who, [branch.as_str(), to]),
+            Request::Merge(who, ask) => put_both(out, who, &**ask),
+            Request::Conflicts { name, behind } => put_named(out, name, [behind.0]),
+            Request::Resolve(who, ask) => put_both(out, who, &**ask),
             Request::Check { deep } => put_flag(out, *deep),
             Request::Control { verb, arguments } => {
                 put_text(out, verb);
@@ -491,11 +509,13 @@ impl<'a> Request<'a> {
                 offset: input.varint()?,
                 len: input.number()?,
             },
-            Kind::Undo => Request::Undo {
-                who: Who::read(input)?,
-                branch: branch_name(input)?,
-                to: input.text()?,
+            Kind::Undo => read_undo(input)?,
+            Kind::Merge => Request::Merge(Who::read(input)?, Cow::Owned(MergeAsk::read(input)?)),
+            Kind::Conflicts => Request::Conflicts {
+                name: input.text()?,
+                behind: Ino(input.varint()?),
             },
+            Kind::Resolve => Request::Resolve(Who::read(input)?, Cow::Owned(ResolveAsk::read(input)?)),
         })
     }
 }
@@ -518,6 +538,14 @@ impl Codec for DiffAsk {
     }
 }
 
+fn read_undo<'a>(input: &mut Reader<'a>) -> Result<Request<'a>, Malformed> {
+    Ok(Request::Undo {
+        who: Who::read(input)?,
+        branch: branch_name(input)?,
+        to: input.text()?,
+    })
+}
+
 fn access(input: &mut Reader<'_>) -> Result<Access, Malformed> {
     match input.byte()? {
         0 => Ok(Access::Exclusive),
@@ -525,6 +553,18 @@ fn access(input: &mut Reader<'_>) -> Result<Access, Malformed> {
         2 => Ok(Access::Shared),
         _ => Err(malformed("access")),
     }
+}
+
+/// Writes who asks, and what.
+fn put_both(out: &mut Vec<u8>, who: &Who, what: &impl Codec) {
+    who.write(out);
+    what.write(out);
+}
+
+/// Writes a name, and numbers.
+fn put_named<const N: usize>(out: &mut Vec<u8>, name: &str, numbers: [u64; N]) {
+    put_text(out, name);
+    numbers.into_iter().for_each(|number| put_varint(out, number));
 }
 
 /// Writes who asks, and names.

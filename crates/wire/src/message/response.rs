@@ -7,8 +7,8 @@ use super::fields::{
 use super::lent::{borrowed, put_borrowed};
 use super::shared::{locked, put_locked};
 use crate::owner::{
-    BranchInfo, Created, Delegation, Differences, Lease, Lent, Opened, Placed, Room, SESSION_TTL, Salvaged,
-    SealedPack, Shared, Shipped, Status, Turned, Verified,
+    BranchInfo, Created, Delegation, Differences, Lease, Lent, MergeTold, Opened, Placed, Room, SESSION_TTL,
+    Salvaged, SealedPack, Shared, Shipped, Standings, Status, Turned, Verified,
 };
 use crate::shared::{Borrowed, Heard, Ordered, Seen};
 use std::borrow::Cow;
@@ -67,6 +67,10 @@ pub enum Response<'a> {
     Differences(Differences),
     /// A branch that has become another state.
     Turned(Turned),
+    /// What has come of a merge.
+    Merged(MergeTold),
+    /// Conflicts.
+    Standings(Standings),
 }
 
 impl<'a> Response<'a> {
@@ -163,6 +167,8 @@ impl<'a> Response<'a> {
                 put_list(out, found);
                 put_option(out, behind.map(|ino| ino.0).as_ref());
             }
+            Response::Merged(told) => put_kind(out, 25, told),
+            Response::Standings(standings) => put_kind(out, 26, standings),
             Response::Turned(Turned { before }) => {
                 out.push(24);
                 put_text(out, before);
@@ -211,6 +217,8 @@ impl<'a> Response<'a> {
             24 => Response::Turned(Turned {
                 before: input.text()?.to_owned(),
             }),
+            25 => Response::Merged(MergeTold::read(input)?),
+            26 => Response::Standings(Standings::read(input)?),
             _ => return Err(malformed("response")),
         })
     }
@@ -251,6 +259,11 @@ fn session_ttl(input: &mut Reader<'_>) -> Result<Duration, Malformed> {
 
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn put_kind(out: &mut Vec<u8>, kind: u8, what: &impl Codec) {
+    out.push(kind);
+    what.write(out);
 }
 
 fn put_lent(out: &mut Vec<u8>, lent: &Lent<Infallible>) {

@@ -120,7 +120,10 @@ impl Unanswered {
             | Kind::Take
             | Kind::Delegations
             | Kind::Diff
-            | Kind::Undo => Duration::ZERO,
+            | Kind::Undo
+            | Kind::Merge
+            | Kind::Conflicts
+            | Kind::Resolve => Duration::ZERO,
         };
         if let Ok(frame) = framed {
             self.visit.outbox.push(frame, patience);
@@ -213,6 +216,9 @@ fn answer_about<B>(
             let undone = owner.undo(&spoken.known(who), &branch, to);
             undone.map(Response::Turned)
         }
+        Request::Merge(who, ask) => owner.merge(&spoken.known(who), &ask).map(Response::Merged),
+        Request::Conflicts { name, behind } => owner.conflicts(name, behind).map(Response::Standings),
+        Request::Resolve(who, ask) => owner.resolve(&spoken.known(who), &ask).map(Response::Turned),
         Request::Open(who) => {
             let opened = owner.open(&spoken.known(who));
             opened.map(|opened| {

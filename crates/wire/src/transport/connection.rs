@@ -8,8 +8,9 @@ use super::lane::{Again, Lane, Lost, Purpose, REPEATS_MAX, Reply};
 use super::patience::{Dial, Patience};
 use crate::message::{Answer, Ask, Hello, Request, Response, SESSIONS_MAX};
 use crate::owner::{
-    Access, BranchInfo, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error, Hold, Lent, Opened,
-    Owner, Placed, Room, Salvaged, SealedPack, Shared, Shipped, Status, Turned, Who, identity,
+    Access, BranchInfo, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error, Hold, Lent, MergeAsk,
+    MergeTold, Opened, Owner, Placed, ResolveAsk, Room, Salvaged, SealedPack, Shared, Shipped, Standings,
+    Status, Turned, Who, identity,
 };
 use crate::shared::{
     Borrow, Borrowed, Brought, Deed, Heard, Loan, LockAsk, Look, Ordered, Seen, Sharer, Yield,
@@ -268,6 +269,8 @@ take! {
     delegations: Response::Delegations(delegations) => delegations, Vec<Delegation>;
     differences: Response::Differences(differences) => differences, Differences;
     turned: Response::Turned(turned) => turned, Turned;
+    merged: Response::Merged(told) => told, MergeTold;
+    standings: Response::Standings(standings) => standings, Standings;
     ordered: Response::Ordered(ordered) => ordered, Ordered;
     held: Response::Seen(Seen::Inode(_, attr)) => attr, Attr;
     locked: Response::Locked(locked) => locked, Locked;
@@ -605,6 +608,21 @@ impl<B> Owner<B> for Connection {
             branch: branch.clone(),
             to,
         };
+        self.once(&request, turned, self.patience.long_reply_max)
+    }
+
+    fn merge(&self, who: &Who, ask: &MergeAsk) -> Result<MergeTold, Error> {
+        let request = Request::Merge(who.clone(), Cow::Borrowed(ask));
+        self.once(&request, merged, self.patience.long_reply_max)
+    }
+
+    fn conflicts(&self, name: &str, behind: Ino) -> Result<Standings, Error> {
+        let request = Request::Conflicts { name, behind };
+        self.call(&self.order, request, standings)
+    }
+
+    fn resolve(&self, who: &Who, ask: &ResolveAsk) -> Result<Turned, Error> {
+        let request = Request::Resolve(who.clone(), Cow::Borrowed(ask));
         self.once(&request, turned, self.patience.long_reply_max)
     }
 

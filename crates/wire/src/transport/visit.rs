@@ -299,6 +299,9 @@ impl Visit {
             | Kind::Delegations
             | Kind::Diff
             | Kind::Undo
+            | Kind::Merge
+            | Kind::Conflicts
+            | Kind::Resolve
             | Kind::Status => pools.rare.take(job),
             Kind::Renew => pools.hear.take(job),
             Kind::Control => pools.control.take(job),

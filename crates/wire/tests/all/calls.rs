@@ -7,7 +7,7 @@ use std::fmt::Debug;
 use std::sync::{Arc, mpsc};
 use tenure_model::record::Source;
 use tenure_model::{Address, Batch, BranchId, Digest, Failure, Ino, PackNumber, Refusal, SessionId};
-use tenure_wire::{Access, Connection, Error, Greeting, Owner, Shared, Shipped, Who};
+use tenure_wire::{Access, Choice, Connection, Error, Greeting, Owner, ResolveAsk, Shared, Shipped, Who};
 
 over_every_carrier!(
     calls_from_another_process_are_the_calls_of_the_owner,
@@ -76,6 +76,14 @@ fn outcomes(owner: &dyn Owner<Here>) -> Vec<String> {
     note(&owner.diff(&crate::differences::ask()));
     note(&owner.contents("main", Ino(300), 5, 7));
     note(&owner.undo(&who(), &branch("main"), "before"));
+    note(&owner.merge(&who(), &crate::turns::ask()));
+    note(&owner.conflicts("main", Ino(5)));
+    let settle = ResolveAsk {
+        branch: branch("main"),
+        path: (*b"src/lib").into(),
+        choice: Choice::Both,
+    };
+    note(&owner.resolve(&who(), &settle));
     note(&owner.status());
     note(&owner.fold());
     note(&owner.check(false));

@@ -19,8 +19,8 @@ use tenure_wire::owner::SESSION_TTL;
 use tenure_wire::unix::listen;
 use tenure_wire::{
     Access, BranchInfo, Chunk, Connection, Created, Delegation, Dial, DiffAsk, Differences, Done, Door,
-    Error, Greeting, Host, Lent, Limits, Opened, Owner, Patience, Placed, Room, Salvaged, ServerAddress,
-    Service, Shared, Shipped, Status, Turned, Whereabouts, Who,
+    Error, Greeting, Host, Lent, Limits, MergeAsk, MergeTold, Opened, Owner, Patience, Placed, ResolveAsk,
+    Room, Salvaged, ServerAddress, Service, Shared, Shipped, Standings, Status, Turned, Whereabouts, Who,
 };
 
 /// What a branch is here.
@@ -368,6 +368,22 @@ impl Owner<Here> for Fake {
     fn undo(&self, who: &Who, branch: &BranchName, to: &str) -> Result<Turned, Error> {
         self.begin(format!("undo {who:?} {branch} {to}"), |_| {
             Ok(crate::turns::turned())
+        })
+    }
+
+    fn merge(&self, who: &Who, ask: &MergeAsk) -> Result<MergeTold, Error> {
+        self.begin(format!("merge {who:?} {ask:?}"), |_| Ok(crate::turns::told()))
+    }
+
+    fn conflicts(&self, name: &str, behind: Ino) -> Result<Standings, Error> {
+        self.begin(format!("conflicts {name} {behind}"), |_| {
+            Ok(crate::turns::standings())
+        })
+    }
+
+    fn resolve(&self, who: &Who, ask: &ResolveAsk) -> Result<Turned, Error> {
+        self.begin(format!("resolve {who:?} {ask:?}"), |_| {
+            Err(Refusal::Because("there is no such conflict".into()).into())
         })
     }
 

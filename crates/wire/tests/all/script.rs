@@ -95,6 +95,9 @@ pub(crate) fn outcome(request: &Request<'_>) -> Result<Response<'static>, Error>
         | Request::Diff(_)
         | Request::Contents { .. }
         | Request::Undo { .. }
+        | Request::Merge(..)
+        | Request::Conflicts { .. }
+        | Request::Resolve(..)
         | Request::Shared(..) => return Err(Refusal::NotSupported.into()),
     })
 }

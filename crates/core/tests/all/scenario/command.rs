@@ -8,7 +8,7 @@
 //! write INODE PIECE* [size=] [untimed]     punch|collapse|insert INODE OFFSET LEN     copy INODE OFFSET INODE OFFSET LEN
 //! setxattr INODE NAME VALUE [create|replace]     setacl INODE access|default LIST     removexattr INODE NAME
 //! stat|ls|xattrs|acl|extents INODE     seek INODE OFFSET     target INODE     orphans     totals
-//! fork NAME     on NAME     collide BITS
+//! fork NAME     on NAME     collide BITS     merge NAME [TEXT]     conflicts
 //! ```
 
 use super::notation::{acl, acl_text, bytes, extent, kind, kind_name, number, octal, piece, word};
@@ -84,6 +84,7 @@ pub(super) fn run(world: &mut World, text: &str) -> Answer {
             world.fork(words.at(1));
             done()
         }
+        "merge" => Ok(world.merge(words.at(1), words.0.get(2).copied())),
         "on" => {
             world.on = words.at(1).to_owned();
             done()
@@ -312,6 +313,7 @@ fn ask(world: &World, words: &Words<'_>) -> Answer {
                 .map(|ino| view.name(ino))
                 .collect())
         }
+        "conflicts" => Ok(world.conflicts()),
         "totals" => {
             let totals = branch.totals();
             Ok(vec![format!("{} inodes, {} bytes", totals.inodes, totals.bytes)])

@@ -1,6 +1,7 @@
 //! How scenarios write what is not text: names, extents, access control lists, kinds and errors.
 
-use tenure_model::{Address, Digest, Extent, Kind, Name, PackNumber, Piece, Refusal};
+use tenure_core::Standing;
+use tenure_model::{Address, Digest, Extent, FileOutcome, Kind, Name, PackNumber, Piece, Refusal, What};
 
 /// Returns a word's bytes: `\xff` is a byte, and `a{255}` at the end is that many of one.
 pub(super) fn bytes(word: &str) -> Vec<u8> {
@@ -177,4 +178,38 @@ pub(super) fn error(refusal: &Refusal) -> &'static str {
         95 => "ENOTSUP",
         other => panic!("no rule of a branch answers with {other}"),
     }
+}
+
+/// Returns what has become of a file, as a line.
+pub(super) fn outcome(outcome: &FileOutcome) -> String {
+    let what = match &outcome.what {
+        What::Taken => "taken".to_owned(),
+        What::Removed => "removed".to_owned(),
+        What::Merged(driver) => format!("merged by {driver}"),
+        What::Conflicted(kind) => format!("conflict: {}", kind.word()),
+    };
+    format!("{} {what}", word(&outcome.path))
+}
+
+/// Returns a conflict as it stands, as a line.
+pub(super) fn conflict(standing: &Standing) -> String {
+    let side = |path: &Option<Box<[u8]>>| path.as_deref().map_or("nowhere".to_owned(), word);
+    let Standing {
+        conflict,
+        ours,
+        theirs,
+        ..
+    } = standing;
+    let place = conflict
+        .place
+        .as_deref()
+        .map(|place| format!(", there {}", word(place)));
+    format!(
+        "{} {}: ours {}, theirs {}{}",
+        word(&conflict.path),
+        conflict.kind.word(),
+        side(ours),
+        side(theirs),
+        place.unwrap_or_default()
+    )
 }

@@ -3,10 +3,11 @@
 use super::command;
 use super::notation;
 use super::trace::{View, changes};
+use crate::merge::merged;
 use crate::stored::{KEY, Pages, ROOT};
 use crate::visible::see;
 use std::collections::BTreeMap;
-use tenure_core::{Branch, NameHash, Outcome};
+use tenure_core::{Branch, Conflicts, NameHash, Outcome, Terms};
 use tenure_model::{Ino, Name, Op, Refusal, Timestamp};
 
 /// Where pages are before each command.
@@ -27,6 +28,8 @@ pub(super) struct World {
     branches: BTreeMap<String, Branch>,
     pub(super) on: String,
     pub(super) held: BTreeMap<String, Ino>,
+    /// What two branches last had in common.
+    bases: BTreeMap<(String, String), Branch>,
     next: Ino,
     time: i64,
 }
@@ -43,6 +46,7 @@ impl World {
             branches: BTreeMap::from([("main".to_owned(), Branch::new(KEY, ROOT))]),
             on: "main".to_owned(),
             held: BTreeMap::new(),
+            bases: BTreeMap::new(),
             next: Ino(16),
             time: 0,
         }
@@ -100,7 +104,48 @@ impl World {
 
     pub(super) fn fork(&mut self, name: &str) {
         let fork = self.branch().clone();
+        self.note_base(name, &fork);
         self.branches.insert(name.to_owned(), fork);
+    }
+
+    fn note_base(&mut self, name: &str, base: &Branch) {
+        let (one, other) = (self.on.clone(), name.to_owned());
+        self.bases.insert((one.clone(), other.clone()), base.clone());
+        self.bases.insert((other, one), base.clone());
+    }
+
+    /// Merges a branch into this one; contents that differ become `text`, if there is any. Says what has become of each file.
+    pub(super) fn merge(&mut self, from: &str, text: Option<&str>) -> Vec<String> {
+        let base = self.bases[&(self.on.clone(), from.to_owned())].clone();
+        let theirs = self.branches[from].clone();
+        let (base, theirs) = match self.residence {
+            Residence::Memory => (base, theirs),
+            Residence::Nowhere => (
+                self.pages.cold(&base, self.names),
+                self.pages.cold(&theirs, self.names),
+            ),
+            Residence::Sparse => (
+                self.pages.sparse(&base, self.names),
+                self.pages.sparse(&theirs, self.names),
+            ),
+        };
+        let terms = Terms {
+            from: from.to_owned(),
+            next: self.next,
+            time: self.time(),
+        };
+        let merged = merged(&self.pages, (&base, self.branch(), &theirs), terms, text);
+        self.next = Ino(self.next.0 + merged.inos);
+        self.note_base(from, &self.branches[from].clone());
+        let on = self.on.clone();
+        self.branches.insert(on, merged.branch);
+        merged.files.iter().map(notation::outcome).collect()
+    }
+
+    pub(super) fn conflicts(&self) -> Vec<String> {
+        let mut conflicts = Conflicts::new(self.branch().clone(), Ino(0));
+        self.pages.answer(|| conflicts.go_on());
+        conflicts.answer().0.iter().map(notation::conflict).collect()
     }
 
     pub(super) fn view(&self) -> View {
