@@ -356,12 +356,27 @@ pub(crate) fn drive_for(place: &Place, name: &DriveName, command: &str) -> Resul
     let (told_place, told_name) = (place.clone(), name.clone());
     let waiting = Waiting::begin(move || Some(whom(&told_place, &told_name)));
     let who = who(format!("tenure {command}"), false);
-    let reached = drive(place, name, who, &Arc::new(Cache::in_memory()))?;
+    let reached = drive(place, name, who, &Arc::new(Cache::in_memory()))
+        .map_err(|error| no_such_drive(error, place, name))?;
     pins::tell_news();
     Ok(Used {
         reached,
         waiting: Some(waiting),
     })
+}
+
+/// Says where a drive that is not there could be, and how it is made there and nowhere else.
+fn no_such_drive(error: anyhow::Error, place: &Place, name: &DriveName) -> anyhow::Error {
+    if place.server.is_named() || !error.to_string().starts_with("there is no drive") {
+        return error;
+    }
+    let options = place.options();
+    Told::refused(
+        error.to_string(),
+        format!(
+            "tenure drive list{options} shows those that there are; tenure drive create {name}{options} makes this one"
+        ),
+    )
 }
 
 /// Says who has a drive and how that process is; asks nobody but the bucket.
@@ -415,10 +430,7 @@ pub(crate) fn line(owner: &AnyOwner, place: &Place, drive: &DriveName, name: &st
                 "{drive} has no branch or checkpoint {name}; it has {}",
                 known.join(", ")
             ),
-            match known.iter().find(|known| *known == MAIN).or(known.first()) {
-                Some(other) => format!("tenure fork {drive}@{other} {name}{}", place.options()),
-                None => format!("tenure branch list {drive}{}", place.options()),
-            },
+            format!("tenure branch list {drive}{} shows all of them", place.options()),
         )
     })
 }

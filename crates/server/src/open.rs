@@ -238,11 +238,7 @@ fn exists(name: &DriveName) -> Error {
 }
 
 fn no_such(bucket: &dyn Bucket, name: &DriveName) -> Error {
-    Refusal::Because(format!(
-        "there is no drive {name} in {}; make it with `tenure drive create {name}`",
-        bucket.describe()
-    ))
-    .into()
+    Refusal::Because(format!("there is no drive {name} in {}", bucket.describe())).into()
 }
 
 pub(crate) fn refused(error: OpenError) -> Error {

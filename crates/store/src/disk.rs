@@ -88,7 +88,7 @@ impl Lock {
         Self { held: Box::new(held) }
     }
 
-    /// Tells whether it still keeps others out: a file that somebody has removed keeps nobody out, whoever has locked it.
+    /// Tells whether it still keeps others out: a file that somebody has removed or moved keeps nobody out, whoever has locked it.
     pub fn is_held(&self) -> bool {
         self.held.is_held()
     }

@@ -8,6 +8,7 @@ mod disk;
 mod failure;
 mod file;
 mod handles;
+mod names;
 mod temporary;
 mod tree;
 mod walk;
@@ -19,6 +20,7 @@ use crate::marker;
 use disk::FolderDisk;
 use failure::failed;
 use handles::Handles;
+use names::Names;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::io::IoSliceMut;
@@ -41,6 +43,7 @@ pub struct FolderBucket {
 
 struct Inner {
     tree: Arc<Tree>,
+    names: Arc<Names>,
     requests: Arc<Requests>,
     handles: Handles,
 }
@@ -83,6 +86,7 @@ impl FolderBucket {
         Ok(Self {
             inner: Arc::new(Inner {
                 tree: Arc::new(Tree::new(root, path)),
+                names: Arc::default(),
                 requests: Arc::default(),
                 handles: Handles::default(),
             }),
@@ -194,6 +198,7 @@ impl Bucket for FolderBucket {
     fn disk(&self) -> Option<Arc<dyn Disk>> {
         Some(Arc::new(FolderDisk::new(
             self.inner.tree.clone(),
+            self.inner.names.clone(),
             self.inner.requests.clone(),
         )))
     }

@@ -80,7 +80,7 @@ fn who_unmounts_hears_that_what_was_synced_was_removed() {
     home.done(&["sync", text(&dir)]);
     let said = not_closed(&home, &dir);
     assert!(
-        said.contains("it was removed from the bucket while it was written"),
+        said.contains("it was removed from the bucket, or moved, while it was written"),
         "{said}"
     );
     home.mount("work", "m", &[]);

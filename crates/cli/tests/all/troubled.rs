@@ -347,6 +347,41 @@ fn a_mount_whose_lock_was_removed_says_of_nothing_that_it_is_durable() {
     assert!(home.done(&["check", "work", "--deep"]).contains("whole"));
 }
 
+/// Guarantee 4: what was moved out of the bucket is as gone as what was removed, and so are folders with what is in them.
+#[test]
+fn a_mount_whose_files_were_moved_says_of_nothing_that_it_is_durable() {
+    for moved in ["work/lock", "work/journal", "work/packs", "work"] {
+        let Some(home) = Home::new() else { return };
+        let dir = home.mount("work", "m", &["--create"]);
+        let bulk = vec![7; 300_000];
+        fs::write(dir.join("before"), &bulk).expect("there is room");
+        home.done(&["sync", text(&dir)]);
+        let drives = home.folder.path().join("data/tenure/bucket/drives");
+        let away = home.folder.path().join("away");
+        fs::rename(drives.join(moved), &away).expect("it is on the same disk");
+        fs::write(dir.join("after"), vec![8; 300_000]).expect("it is staged");
+        let synced = home.tenure(&["sync", text(&dir)]);
+        assert_ne!(synced.status.code(), Some(0), "{moved}");
+        home.kill(&dir);
+        // Whatever stands there now has no more of it.
+        if drives.join(moved).is_dir() {
+            fs::remove_dir_all(drives.join(moved)).expect("it is a folder");
+        }
+        fs::rename(&away, drives.join(moved)).expect("it is put back");
+        let dir = home.mount("work", "m", &[]);
+        assert_eq!(
+            fs::read(dir.join("before")).expect("it was synced"),
+            bulk,
+            "{moved}"
+        );
+        home.done(&["unmount", text(&dir)]);
+        assert!(
+            home.done(&["check", "work", "--deep"]).contains("whole"),
+            "{moved}"
+        );
+    }
+}
+
 /// Guarantee 4: who has lost the drive writes nothing into what is another's by then, and can be read all the same.
 #[test]
 fn a_mount_whose_lock_was_removed_touches_nothing_of_the_next_owner() {
@@ -449,7 +484,11 @@ fn a_hint_names_the_place_that_was_meant() {
         ),
         (
             &["fork", "work@none", "new"],
-            format!("hint: tenure fork work@main none {place}"),
+            format!("hint: tenure branch list work {place} shows all of them"),
+        ),
+        (
+            &["check", "none"],
+            format!("tenure drive create none {place} makes this one"),
         ),
         (
             &["mount", "other", text(&dir)],

@@ -90,7 +90,7 @@ impl Folder {
             return Ok(());
         }
         Err(Failure::Fenced(format!(
-            "the lock of {} was removed from the bucket; whoever opens the drive next has it",
+            "the lock of {} was removed from the bucket, or moved; whoever opens the drive next has it",
             self.claim.drive
         )))
     }

@@ -1,6 +1,7 @@
 //! The files of a folder bucket that grow in place, and its locks.
 
 use super::file::FolderFile;
+use super::names::Names;
 use super::temporary::rename_if_absent;
 use super::tree::Tree;
 use super::walk::{Shut, parent_of};
@@ -22,12 +23,17 @@ const TRIES_MAX: usize = 8;
 /// The disk of a folder bucket.
 pub(super) struct FolderDisk {
     tree: Arc<Tree>,
+    names: Arc<Names>,
     requests: Arc<Requests>,
 }
 
 impl FolderDisk {
-    pub(super) fn new(tree: Arc<Tree>, requests: Arc<Requests>) -> Self {
-        Self { tree, requests }
+    pub(super) fn new(tree: Arc<Tree>, names: Arc<Names>, requests: Arc<Requests>) -> Self {
+        Self {
+            tree,
+            names,
+            requests,
+        }
     }
 
     fn opened(&self, key: &Key, plain: OwnedFd) -> Result<Arc<dyn DiskFile>, Failure> {
@@ -43,7 +49,7 @@ impl FolderDisk {
             stat(direct).is_ok_and(|other| (other.st_dev, other.st_ino) == (is.st_dev, is.st_ino))
         });
         let file = FolderFile::new(
-            key.clone(),
+            (key.clone(), self.names.of(key)),
             (plain, direct),
             is.st_nlink,
             self.tree.clone(),
@@ -88,7 +94,8 @@ impl Disk for FolderDisk {
         let old = self.tree.open_folder(parent_of(from.as_str()))?;
         let old = old.ok_or_else(|| failed(Errno::NOENT))?;
         let folder = self.tree.make_parent(to)?;
-        rename_if_absent((&old, from.file_name()), (&folder, to.file_name())).map_err(failed)?;
+        let rename = || rename_if_absent((&old, from.file_name()), (&folder, to.file_name()));
+        self.names.renaming(from, to, rename).map_err(failed)?;
         rustix::fs::fsync(&*folder)
             .map_err(|errno| Failure::Unknown(self.tree.failed("sync the folder of", to, errno).to_string()))
     }
@@ -115,7 +122,11 @@ impl Disk for FolderDisk {
                 let cut = rustix::fs::ftruncate(&file, 0);
                 cut.and_then(|()| rustix::io::write(&file, holder.as_bytes()))
                     .map_err(failed)?;
-                return Ok(Lock::new(Held { file }));
+                return Ok(Lock::new(Held {
+                    file,
+                    key: key.clone(),
+                    tree: Arc::clone(&self.tree),
+                }));
             }
         }
         Err(failed(Errno::NOENT))
@@ -134,11 +145,13 @@ impl Disk for FolderDisk {
 /// A lock, given back when its file is closed.
 struct Held {
     file: OwnedFd,
+    key: Key,
+    tree: Arc<Tree>,
 }
 
 impl disk::Held for Held {
     fn is_held(&self) -> bool {
-        rustix::fs::fstat(&self.file).is_ok_and(|stat| stat.st_nlink > 0)
+        self.tree.leads_to(&self.key, &self.file)
     }
 }
 

@@ -3,6 +3,7 @@
 //! Whole blocks from aligned memory go to the disk directly, where the file system can do that: they are
 //! copied by no one, and evict nothing. Everything else goes through the kernel's cache.
 
+use super::names::Name;
 use super::tree::Tree;
 use crate::bucket::{RequestKind, Requests};
 use crate::disk::{BLOCK_LEN, DiskFile};
@@ -16,7 +17,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tenure_model::Failure;
 
 pub(super) struct FolderFile {
+    /// The key that it was opened by.
     key: Key,
+    /// The one that it has now.
+    name: Name,
     plain: OwnedFd,
     direct: Option<OwnedFd>,
     /// Set once the file system refused a direct write of whole blocks.
@@ -29,7 +33,7 @@ pub(super) struct FolderFile {
 
 impl FolderFile {
     pub(super) fn new(
-        key: Key,
+        (key, name): (Key, Name),
         (plain, direct): (OwnedFd, Option<OwnedFd>),
         links: u64,
         tree: Arc<Tree>,
@@ -37,6 +41,7 @@ impl FolderFile {
     ) -> Self {
         Self {
             key,
+            name,
             plain,
             direct,
             direct_refused: AtomicBool::new(false),
@@ -67,17 +72,15 @@ impl FolderFile {
         Ok(())
     }
 
-    /// Fails where somebody has removed the file: what it holds is in the bucket no more, however durable it is.
+    /// Fails where somebody has removed or moved the file: what it holds is in the bucket no more, however durable it is.
     fn check_name(&self) -> Result<(), Failure> {
-        let stat = rustix::fs::fstat(&self.plain).map_err(|errno| self.failed("read", errno))?;
-        // Some file systems count no names.
-        if self.links > 0 && stat.st_nlink == 0 {
-            return Err(Failure::Corrupt(format!(
-                "{}: it was removed from the bucket while it was written: what was synced into it may be lost",
-                self.key
-            )));
+        let key = self.name.read();
+        if self.tree.leads_to(&key, &self.plain) {
+            return Ok(());
         }
-        Ok(())
+        Err(Failure::Corrupt(format!(
+            "{key}: it was removed from the bucket, or moved, while it was written: what was synced into it may be lost"
+        )))
     }
 
     /// Returns the direct file where these bytes may go to it.

@@ -72,6 +72,18 @@ impl Tree {
         }
     }
 
+    /// Tells whether the key still leads to an open file: not where somebody has removed or moved it, or a folder above it.
+    pub(super) fn leads_to(&self, key: &Key, file: &OwnedFd) -> bool {
+        // From the root: folders that are held open may have been moved.
+        let there = rustix::fs::statat(&self.root, key.as_str(), AtFlags::SYMLINK_NOFOLLOW);
+        match (there, rustix::fs::fstat(file)) {
+            (Ok(there), Ok(is)) => (there.st_dev, there.st_ino) == (is.st_dev, is.st_ino),
+            (Err(Errno::NOENT | Errno::NOTDIR), _) => false,
+            // Where nobody may look, for now, what is open is as good as before.
+            (Err(_), _) | (_, Err(_)) => true,
+        }
+    }
+
     /// Fills the parts, one behind the other, from `offset` of an open file.
     pub(super) fn read_parts(
         &self,

@@ -79,6 +79,42 @@ fn a_file_that_was_removed_while_it_was_written_is_not_said_to_be_durable() {
 }
 
 #[test]
+fn a_file_or_a_lock_that_was_moved_is_gone_and_one_that_the_program_renames_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let bucket = FolderBucket::create(folder.path()).unwrap();
+    let at = |name: &str| folder.path().join("drives/work").join(name);
+    let open = key("drives/work/packs/1.open");
+    let file = bucket.disk().unwrap().create(&open).unwrap();
+    let lock = bucket
+        .disk()
+        .unwrap()
+        .lock(&key("drives/work/lock"), "this test")
+        .unwrap();
+    file.write_at(0, b"synced").unwrap();
+    assert_eq!(file.sync(), Ok(()));
+    let sealed = key("drives/work/packs/1-sealed");
+    bucket.disk().unwrap().rename(&open, &sealed).unwrap();
+    assert_eq!(file.sync(), Ok(()), "by the program itself");
+    assert!(lock.is_held());
+
+    let away = folder.path().join("away");
+    for from in ["packs/1-sealed", "packs", ""] {
+        std::fs::rename(at(from), &away).unwrap();
+        let failure = file.sync().unwrap_err();
+        assert!(
+            matches!(&failure, Failure::Corrupt(why) if why.contains(sealed.as_str()) && why.contains("moved")),
+            "{from}: {failure}"
+        );
+        std::fs::rename(&away, at(from)).unwrap();
+        assert_eq!(file.sync(), Ok(()), "{from} is back");
+    }
+    std::fs::rename(at("lock"), at("unlocked")).unwrap();
+    assert!(!lock.is_held());
+    std::fs::copy(at("unlocked"), at("lock")).unwrap();
+    assert!(!lock.is_held(), "a copy of it is another file");
+}
+
+#[test]
 fn a_folder_bucket_is_found_again_with_what_it_holds() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("deep/bucket");
