@@ -8,6 +8,7 @@ use crate::error::Told;
 use crate::home;
 use crate::output::quoted;
 use crate::place::Way;
+use crate::place::as_options;
 use crate::waiting::Waiting;
 use anyhow::Result;
 use std::ffi::OsString;
@@ -84,6 +85,11 @@ impl BucketArgs {
 
     /// Returns the options, each behind a space, by which another command finds the same bucket.
     pub(crate) fn options(&self) -> String {
+        as_options(&self.arguments())
+    }
+
+    /// Returns the options by which another process of this program finds the same bucket.
+    pub(crate) fn arguments(&self) -> Vec<OsString> {
         let path = |path: &PathBuf| path.as_os_str().to_owned();
         let text = |text: &String| OsString::from(text);
         let all = [
@@ -94,7 +100,7 @@ impl BucketArgs {
         ];
         let named = all.into_iter().filter_map(|(name, value)| Some((name, value?)));
         named
-            .map(|(name, value)| format!(" --{name} {}", quoted(value)))
+            .flat_map(|(name, value)| [format!("--{name}").into(), value])
             .collect()
     }
 

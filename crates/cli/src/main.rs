@@ -6,12 +6,16 @@
 mod bench;
 mod bucket;
 mod cache;
+mod child;
 mod clock;
 mod commands;
 mod drives;
+mod duration;
 mod ending;
 mod error;
 mod hint;
+mod history;
+mod holders;
 mod home;
 mod identity;
 mod life;
@@ -60,11 +64,16 @@ enum Command {
     Merge(commands::merge::Args),
     Conflicts(commands::conflicts::Args),
     Resolve(commands::resolve::Args),
+    Du(commands::du::Args),
+    Log(commands::log::Args),
+    Restore(commands::restore::Args),
+    Undo(commands::undo::Args),
     #[command(subcommand)]
     Branch(commands::branch::Command),
     Delegations(commands::delegations::Args),
     #[command(subcommand)]
     Drive(commands::drive::Command),
+    Run(commands::run::Args),
     Check(commands::check::Args),
     Serve(commands::serve::Args),
     #[command(subcommand)]
@@ -99,9 +108,14 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Merge(args) => commands::merge::run(&args),
         Command::Conflicts(args) => commands::conflicts::run(&args),
         Command::Resolve(args) => commands::resolve::run(&args),
+        Command::Du(args) => commands::du::run(&args),
+        Command::Log(args) => commands::log::run(&args),
+        Command::Restore(args) => commands::restore::run(&args),
+        Command::Undo(args) => commands::undo::run(&args),
         Command::Branch(command) => commands::branch::run(&command),
         Command::Delegations(args) => commands::delegations::run(&args),
         Command::Drive(command) => commands::drive::run(&command),
+        Command::Run(args) => commands::run::run(&args),
         Command::Check(args) => commands::check::run(&args),
         Command::Serve(args) => commands::serve::run(&args),
         Command::Token(command) => commands::token::run(&command),

@@ -4,6 +4,7 @@ use crate::bucket::{BucketArgs, Kept};
 use crate::output::quoted;
 use crate::servers::ServerArgs;
 use anyhow::Result;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Where drives are: at servers, or in a bucket that this process opens.
@@ -33,16 +34,21 @@ pub(crate) struct Way {
 }
 
 impl Way {
-    /// Returns the options, each behind a space, by which another command goes the same way.
-    pub(crate) fn options(&self) -> String {
+    /// Returns the options by which another command goes the same way.
+    fn arguments(&self) -> Vec<OsString> {
         let authorities = self.authorities.iter();
-        let mut options: String = authorities
-            .map(|path| format!(" --authorities {}", quoted(path)))
+        let mut arguments: Vec<_> = authorities
+            .flat_map(|path| ["--authorities".into(), path.clone().into_os_string()])
             .collect();
         if self.unencrypted {
-            options.push_str(" --unencrypted");
+            arguments.push("--unencrypted".into());
         }
-        options
+        arguments
+    }
+
+    /// Returns them as a shell takes them, each behind a space.
+    pub(crate) fn options(&self) -> String {
+        as_options(&self.arguments())
     }
 
     /// Returns the certificates of the authorities that are named, as PEM.
@@ -63,15 +69,29 @@ impl Place {
 
     /// Returns the options, each behind a space, by which another command finds the same drives.
     pub(crate) fn options(&self) -> String {
-        let place = match self.server.named() {
-            Some(_) => self.server.options(),
-            None => self.bucket.options(),
+        as_options(&self.arguments())
+    }
+
+    /// Returns the options by which another process of this program finds the same drives.
+    pub(crate) fn arguments(&self) -> Vec<OsString> {
+        let mut arguments = match self.server.named() {
+            Some(_) => self.server.arguments(),
+            None => self.bucket.arguments(),
         };
-        place + &self.way.options()
+        arguments.extend(self.way.arguments());
+        arguments
     }
 
     /// Returns the bucket that this process opens where no server is named.
     pub(crate) fn kept(&self) -> Result<Kept> {
         self.bucket.kept(&self.way)
     }
+}
+
+/// Returns arguments as a shell takes them, each behind a space.
+pub(crate) fn as_options(arguments: &[OsString]) -> String {
+    arguments
+        .iter()
+        .map(|argument| format!(" {}", quoted(argument)))
+        .collect()
 }

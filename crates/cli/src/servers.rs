@@ -1,12 +1,12 @@
 //! The servers that a command is told to ask: their addresses, what is shown to them, and whose certificates are believed.
 
 use crate::error::Told;
-use crate::output::quoted;
 use crate::pins::Known;
 use crate::place::Way;
 use crate::tokens::Tokens;
 use crate::{hint, secret};
 use anyhow::Result;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tenure_model::{DriveName, Failure, Refusal};
@@ -62,14 +62,14 @@ impl ServerArgs {
         (!all.is_empty()).then(|| all.join(","))
     }
 
-    /// Returns the options, each behind a space, by which another command asks the same servers.
-    pub(crate) fn options(&self) -> String {
-        let servers = self.named().map(|names| format!(" --server {}", quoted(names)));
+    /// Returns the options by which another process of this program reaches the same servers.
+    pub(crate) fn arguments(&self) -> Vec<OsString> {
+        let servers = self.named().map(|names| ["--server".into(), names.into()]);
         let token = self
             .token_file
             .iter()
-            .map(|path| format!(" --token-file {}", quoted(path)));
-        servers.into_iter().chain(token).collect()
+            .map(|path| ["--token-file".into(), path.clone().into_os_string()]);
+        servers.into_iter().chain(token).flatten().collect()
     }
 
     /// Returns how the servers are dialled to speak about a drive, or about none.

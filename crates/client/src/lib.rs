@@ -15,6 +15,7 @@ mod frays;
 mod kept;
 mod lapse;
 mod lent;
+pub mod lines;
 mod log;
 mod merge;
 mod near;
@@ -33,7 +34,10 @@ mod watch;
 pub use branch::{Branch, Options, Threads, Unsynced, Witness};
 pub use files::{Files, Listing, ListingRoom};
 pub use lapse::{Patience, hold_when_free};
+pub use lines::Lines;
 pub use salvage::Salvage;
 pub use shared::{SharedBranch, Told, Wished};
 pub use tenure_core::{DirEntry, Outcome, Seek, Totals};
-pub use tenure_wire::{Access, Done, Error, Owner, Room};
+pub use tenure_wire::{
+    Access, BranchInfo, CheckpointAsk, Created, Done, Error, ForkAsk, IfThere, Owner, Room,
+};

@@ -19,6 +19,7 @@ pub mod locks;
 mod merge;
 mod ops;
 mod read;
+mod stored;
 mod touched;
 pub mod tree;
 
@@ -32,5 +33,6 @@ pub use diff::Diff;
 pub use locks::Locks;
 pub use merge::{Both, Merge, Merged, Settled, Terms};
 pub use read::{DirEntry, Seek};
+pub use stored::Stored;
 pub use touched::{Fate, Touched};
 pub use tree::{Missing, Tree};

@@ -31,7 +31,7 @@ pub use error::{Failure, Refusal};
 pub use extent::{Address, Extent, Piece};
 pub use id::{BranchId, Digest, Epoch, Ino, InoRange, PackNumber, Seq, SessionId};
 pub use lock::{Lock, LockFamily, LockKind, LockOwner, LockRange, Locked};
-pub use name::{BranchName, CheckpointName, DriveName, Name, Ref, XattrName, shown};
+pub use name::{BranchName, CheckpointName, DriveName, Name, Ref, RequestKey, XattrName, shown};
 pub use op::{NewNode, Op, RenameMode, XattrMode};
 pub use record::Record;
 pub use shared::{Act, ActId};

@@ -48,6 +48,11 @@ pub const INO_RANGE_LEN: u64 = 1 << 20;
 pub const STRAY_WAIT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// Bytes in the name of a drive, branch or checkpoint: it becomes part of an object's key.
 pub const REF_LEN_MAX: usize = 100;
+/// Bytes in the key of a request: a digest in hexadecimal, or the name of a job and of what it does, with room beside.
+pub const KEY_LEN_MAX: usize = 200;
+/// Checkpoints of one branch that an owner has made by itself and keeps: those of the last hour, at the usual time apart, and one of
+/// each hour of two days.
+pub const AUTOMATIC_CHECKPOINTS_MAX: usize = 64;
 /// Bytes in an object that is read whole: one record may be as long as a message, and a pack or segment has room beside it. What is
 /// longer was never written, and is refused before memory is asked for.
 pub const OBJECT_LEN_MAX: u64 = 128 << 20;

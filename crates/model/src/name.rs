@@ -1,7 +1,8 @@
 //! Names that can only be valid: each comes from its `parse`, and nowhere else.
 
+use crate::codec::{Codec, Malformed, Reader, malformed, put_bytes};
 use crate::error::Refusal;
-use crate::limits::{NAME_LEN_MAX, REF_LEN_MAX, XATTR_NAME_LEN_MAX};
+use crate::limits::{KEY_LEN_MAX, NAME_LEN_MAX, REF_LEN_MAX, XATTR_NAME_LEN_MAX};
 use std::fmt;
 
 /// A directory entry's name: 1 to 255 bytes, any but `/` and NUL, and neither `.` nor `..`.
@@ -117,6 +118,45 @@ fn valid_reference(text: &str) -> Result<(), &'static str> {
         return Err("only letters, digits, '.', '_' and '-' may stand in it");
     }
     Ok(())
+}
+
+/// A word by which a request is known, of who asks: the same request with the same word is done once. 1 to 200 bytes of printable
+/// ASCII without blanks.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RequestKey(String);
+
+impl RequestKey {
+    /// Returns the key, or a sentence that says why it is none.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let is_printable = text.bytes().all(|byte| byte.is_ascii_graphic());
+        if text.is_empty() || text.len() > KEY_LEN_MAX || !is_printable {
+            return Err(format!(
+                "{text:?} is no key of a request: it has 1 to {KEY_LEN_MAX} printable characters (ASCII) and no blanks"
+            ));
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// Returns the key as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for RequestKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Codec for RequestKey {
+    fn write(&self, out: &mut Vec<u8>) {
+        put_bytes(out, self.0.as_bytes());
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Self::parse(input.text()?).map_err(|_| malformed("key of a request"))
+    }
 }
 
 /// Returns the bytes of a name as they may stand in a line that a person reads: what is no text, or would do something to a

@@ -1,9 +1,9 @@
 //! What a drive's journal holds: accepted changes, in order.
 
 use crate::batch::Batch;
-use crate::codec::{Codec, Malformed, Reader, malformed, put_bytes, put_varint};
+use crate::codec::{Codec, Malformed, Reader, malformed, put_bytes, put_option, put_varint};
 use crate::id::{BranchId, Ino, SessionId};
-use crate::name::{BranchName, CheckpointName};
+use crate::name::{BranchName, CheckpointName, RequestKey};
 use crate::shared::Act;
 use crate::time::Timestamp;
 use crate::turn::Turn;
@@ -72,6 +72,10 @@ pub enum Record {
         name: BranchName,
         /// When.
         time: Timestamp,
+        /// From when on it may go by itself; never where nothing is said.
+        until: Option<Timestamp>,
+        /// The word by which the request is known, if it has one.
+        key: Option<RequestKey>,
     },
     /// A branch is gone.
     BranchDeleted {
@@ -88,6 +92,10 @@ pub enum Record {
         message: String,
         /// When.
         time: Timestamp,
+        /// From when on it may go by itself; never where nothing is said.
+        until: Option<Timestamp>,
+        /// Who has it made.
+        maker: Maker,
     },
     /// A checkpoint is gone.
     CheckpointDeleted {
@@ -143,6 +151,57 @@ pub enum Record {
     },
     /// A branch becomes another state as a whole.
     Turned(Turn),
+    /// A branch or checkpoint has another name from here on.
+    Renamed {
+        /// Which.
+        line: BranchId,
+        /// The new name.
+        name: BranchName,
+    },
+    /// The owner makes checkpoints by itself as is said here from here on.
+    Planned(Plan),
+}
+
+/// When an owner makes checkpoints by itself, of each branch that has changed since the last one, and how long it keeps them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// How much time lies between two checkpoints of a branch at least, in seconds; 0 where none are made.
+    pub every_secs: u64,
+    /// How long each is kept, in seconds: after an hour one of each hour.
+    pub keep_secs: u64,
+}
+
+impl Default for Plan {
+    /// Returns the plan of a drive of which nothing was said.
+    fn default() -> Self {
+        Self {
+            every_secs: 600,
+            keep_secs: 24 * 60 * 60,
+        }
+    }
+}
+
+impl Codec for Plan {
+    fn write(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.every_secs);
+        put_varint(out, self.keep_secs);
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            every_secs: input.varint()?,
+            keep_secs: input.varint()?,
+        })
+    }
+}
+
+/// Who has a checkpoint made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Maker {
+    /// Somebody who asked for it.
+    Asked,
+    /// The owner, by itself.
+    Owner,
 }
 
 /// What a branch can be forked from.
@@ -153,6 +212,12 @@ pub enum Source {
     /// A checkpoint.
     Checkpoint(CheckpointName),
 }
+
+/// Tags of records that say more than those that were there first.
+const FORKED_FOR: u8 = 19;
+const CHECKPOINT_FOR: u8 = 20;
+const RENAMED: u8 = 21;
+const PLANNED: u8 = 22;
 
 impl Codec for Source {
     fn write(&self, out: &mut Vec<u8>) {
@@ -186,14 +251,7 @@ impl Codec for Record {
                 uid,
                 gid,
                 time,
-            } => {
-                out.push(1);
-                out.extend_from_slice(hash_key);
-                put_bytes(out, branch.as_str().as_bytes());
-                put_varint(out, u64::from(*uid));
-                put_varint(out, u64::from(*gid));
-                time.write(out);
-            }
+            } => put_drive(out, (hash_key, branch), (*uid, *gid), *time),
             Record::SessionOpened {
                 session,
                 who,
@@ -215,25 +273,22 @@ impl Codec for Record {
             Record::InosLent { session, count } => put_numbers(out, 5, [session.0, *count]),
             Record::Returned { branch } => put_numbers(out, 6, [branch.0]),
             Record::Batch(batch) => put_value(out, 7, batch),
-            Record::Forked { from, name, time } => {
-                out.push(8);
-                from.write(out);
-                put_bytes(out, name.as_str().as_bytes());
-                time.write(out);
-            }
+            Record::Forked {
+                from,
+                name,
+                time,
+                until,
+                key,
+            } => put_fork(out, (from, name), *time, (until.as_ref(), key.as_ref())),
             Record::BranchDeleted { branch } => put_numbers(out, 9, [branch.0]),
             Record::CheckpointMade {
                 branch,
                 name,
                 message,
                 time,
-            } => {
-                out.push(10);
-                put_varint(out, branch.0);
-                put_bytes(out, name.as_str().as_bytes());
-                put_bytes(out, message.as_bytes());
-                time.write(out);
-            }
+                until,
+                maker,
+            } => put_checkpoint(out, *branch, (name, message), *time, (until.as_ref(), *maker)),
             Record::CheckpointDeleted { name } => {
                 out.push(11);
                 put_bytes(out, name.as_str().as_bytes());
@@ -263,18 +318,17 @@ impl Codec for Record {
                 time.write(out);
             }
             Record::Turned(turn) => put_value(out, 18, turn),
+            Record::Renamed { line, name } => {
+                put_numbers(out, RENAMED, [line.0]);
+                put_bytes(out, name.as_str().as_bytes());
+            }
+            Record::Planned(plan) => put_value(out, PLANNED, plan),
         }
     }
 
     fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
         Ok(match input.byte()? {
-            1 => Record::DriveCreated {
-                hash_key: input.take(16)?.try_into().expect("16 bytes were taken"),
-                branch: branch_name(input)?,
-                uid: input.number()?,
-                gid: input.number()?,
-                time: Timestamp::read(input)?,
-            },
+            1 => drive_created(input)?,
             2 => Record::SessionOpened {
                 session: SessionId(input.varint()?),
                 who: input.text()?.to_owned(),
@@ -301,7 +355,10 @@ impl Codec for Record {
                 from: Source::read(input)?,
                 name: branch_name(input)?,
                 time: Timestamp::read(input)?,
+                until: None,
+                key: None,
             },
+            FORKED_FOR => forked_for(input)?,
             9 => Record::BranchDeleted {
                 branch: BranchId(input.varint()?),
             },
@@ -310,7 +367,15 @@ impl Codec for Record {
                 name: checkpoint_name(input)?,
                 message: input.text()?.to_owned(),
                 time: Timestamp::read(input)?,
+                until: None,
+                maker: Maker::Asked,
             },
+            CHECKPOINT_FOR => checkpoint_for(input)?,
+            RENAMED => Record::Renamed {
+                line: BranchId(input.varint()?),
+                name: branch_name(input)?,
+            },
+            PLANNED => Record::Planned(Plan::read(input)?),
             11 => Record::CheckpointDeleted {
                 name: checkpoint_name(input)?,
             },
@@ -354,6 +419,100 @@ fn put_numbers<const N: usize>(out: &mut Vec<u8>, tag: u8, numbers: [u64; N]) {
 fn put_value(out: &mut Vec<u8>, tag: u8, value: &impl Codec) {
     out.push(tag);
     value.write(out);
+}
+
+fn put_drive(
+    out: &mut Vec<u8>,
+    (hash_key, branch): (&[u8; 16], &BranchName),
+    (uid, gid): (u32, u32),
+    time: Timestamp,
+) {
+    out.push(1);
+    out.extend_from_slice(hash_key);
+    put_bytes(out, branch.as_str().as_bytes());
+    put_varint(out, u64::from(uid));
+    put_varint(out, u64::from(gid));
+    time.write(out);
+}
+
+fn put_fork(
+    out: &mut Vec<u8>,
+    (from, name): (&Source, &BranchName),
+    time: Timestamp,
+    (until, key): (Option<&Timestamp>, Option<&RequestKey>),
+) {
+    let is_plain = until.is_none() && key.is_none();
+    out.push(if is_plain { 8 } else { FORKED_FOR });
+    from.write(out);
+    put_bytes(out, name.as_str().as_bytes());
+    time.write(out);
+    if !is_plain {
+        put_option(out, until);
+        put_option(out, key);
+    }
+}
+
+fn put_checkpoint(
+    out: &mut Vec<u8>,
+    branch: BranchId,
+    (name, message): (&CheckpointName, &str),
+    time: Timestamp,
+    (until, maker): (Option<&Timestamp>, Maker),
+) {
+    let is_plain = until.is_none() && maker == Maker::Asked;
+    out.push(if is_plain { 10 } else { CHECKPOINT_FOR });
+    put_varint(out, branch.0);
+    put_bytes(out, name.as_str().as_bytes());
+    put_bytes(out, message.as_bytes());
+    time.write(out);
+    if !is_plain {
+        put_option(out, until);
+        out.push(u8::from(maker == Maker::Owner));
+    }
+}
+
+fn drive_created(input: &mut Reader<'_>) -> Result<Record, Malformed> {
+    Ok(Record::DriveCreated {
+        hash_key: input.take(16)?.try_into().expect("16 bytes were taken"),
+        branch: branch_name(input)?,
+        uid: input.number()?,
+        gid: input.number()?,
+        time: Timestamp::read(input)?,
+    })
+}
+
+fn forked_for(input: &mut Reader<'_>) -> Result<Record, Malformed> {
+    let from = Source::read(input)?;
+    let (name, time) = (branch_name(input)?, Timestamp::read(input)?);
+    let (until, key) = (input.option()?, input.option()?);
+    if until.is_none() && key.is_none() {
+        return Err(malformed("fork for a time or by a key"));
+    }
+    Ok(Record::Forked {
+        from,
+        name,
+        time,
+        until,
+        key,
+    })
+}
+
+fn checkpoint_for(input: &mut Reader<'_>) -> Result<Record, Malformed> {
+    let branch = BranchId(input.varint()?);
+    let (name, message) = (checkpoint_name(input)?, input.text()?.to_owned());
+    let (time, until) = (Timestamp::read(input)?, input.option()?);
+    let maker = if input.flag()? { Maker::Owner } else { Maker::Asked };
+    if until.is_none() && maker == Maker::Asked {
+        return Err(malformed("checkpoint for a time or by the owner"));
+    }
+    Ok(Record::CheckpointMade {
+        branch,
+        name,
+        message,
+        time,
+        until,
+        maker,
+    })
 }
 
 fn branch_name(input: &mut Reader<'_>) -> Result<BranchName, Malformed> {

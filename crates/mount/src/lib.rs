@@ -5,4 +5,4 @@
 pub mod kernel;
 mod ops;
 
-pub use ops::{Had, Mount, Options, Status};
+pub use ops::{Checkpoints, Had, Inside, Mount, Options, Status};

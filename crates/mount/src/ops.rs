@@ -5,6 +5,7 @@
 
 mod again;
 mod attribute;
+mod checkpoints;
 mod content;
 mod directory;
 mod entry;
@@ -19,7 +20,8 @@ mod shared;
 mod waiting;
 mod xattr;
 
-pub use hidden::Status;
+pub use checkpoints::Checkpoints;
+pub use hidden::{Inside, Status};
 pub use mounted::{Had, Mount, Options};
 
 use crate::kernel::{

@@ -1,51 +1,91 @@
-//! Branches and checkpoints: made, deleted and told about. Each change is one record and costs the same at any size.
+//! Branches and checkpoints: made, renamed, deleted and told about. Each change is one record and costs the same at any size.
 
 use crate::drive::Inner;
+use crate::order::Live;
 use crate::state::permit::because;
-use crate::state::{Line, LineKind};
-use tenure_model::record::Source;
+use crate::state::{Line, LineKind, asked};
+use tenure_model::record::{Maker, Source};
 use tenure_model::{BranchId, BranchName, CheckpointName, Record};
-use tenure_wire::{BranchInfo, Created, Error};
+use tenure_wire::{BranchInfo, CheckpointAsk, Created, Error, ForkAsk, IfThere};
 
 impl Inner {
-    pub(crate) fn fork(&self, from: &Source, name: &BranchName) -> Result<Created, Error> {
-        if let Source::Branch(branch) = from {
+    pub(crate) fn fork(&self, ask: &ForkAsk) -> Result<Created, Error> {
+        if let Some(found) = self.found(ask)? {
+            return Ok(found);
+        }
+        match self.make_fork(ask) {
+            // The same request may have come twice, over two connections.
+            Err(refused @ Error::Refused(_)) => self.found(ask)?.ok_or(refused),
+            made => made,
+        }
+    }
+
+    /// Returns the branch that is asked for and is there already; durable.
+    fn found(&self, ask: &ForkAsk) -> Result<Option<Created>, Error> {
+        let found = self.with(|live| live.found(ask))?;
+        if found.is_some() {
+            self.settle_all()?;
+        }
+        Ok(found)
+    }
+
+    fn make_fork(&self, ask: &ForkAsk) -> Result<Created, Error> {
+        if let Source::Branch(branch) = &ask.from {
             self.gathered(*branch)?;
         }
         let time = self.options.clock.now();
-        self.accept(|live| {
+        let until = ask.length.map(|length| time.after(length));
+        let made = self.accept(|live| {
             let next = live
                 .state
                 .head()
                 .expect("a drive that is served has begun")
                 .next_line;
             let record = Record::Forked {
-                from: from.clone(),
-                name: name.clone(),
+                from: ask.from.clone(),
+                name: ask.name.clone(),
                 time,
+                until,
+                key: ask.key.clone(),
             };
-            Ok((record, Created { branch: next }))
-        })
+            let made = Created {
+                branch: next,
+                found: None,
+            };
+            Ok((record, made))
+        })?;
+        self.work_on_passing_lines(until);
+        Ok(made)
     }
 
-    pub(crate) fn checkpoint(
-        &self,
-        branch: &BranchName,
-        name: &CheckpointName,
-        message: &str,
-    ) -> Result<Created, Error> {
-        let (base, _) = self.with(|live| live.named(branch.as_str()))?;
+    pub(crate) fn checkpoint(&self, ask: &CheckpointAsk) -> Result<Created, Error> {
+        let (base, _) = self.with(|live| live.named(ask.branch.as_str()))?;
         self.gathered(base)?;
         let time = self.options.clock.now();
-        self.accept(|live| {
-            let (branch, _) = live.named(branch.as_str())?;
+        let until = ask.length.map(|length| time.after(length));
+        let made = self.accept(|live| {
+            let (branch, _) = live.named(ask.branch.as_str())?;
             let record = Record::CheckpointMade {
                 branch,
-                name: name.clone(),
-                message: message.to_owned(),
+                name: ask.name.clone(),
+                message: ask.message.clone(),
                 time,
+                until,
+                maker: Maker::Asked,
             };
-            Ok((record, Created { branch }))
+            let made = Created { branch, found: None };
+            Ok((record, made))
+        })?;
+        self.work_on_passing_lines(until);
+        Ok(made)
+    }
+
+    /// Gives a line another name. Who holds it knows it by its number, and goes on.
+    pub(crate) fn rename(&self, name: &str, to: &BranchName) -> Result<(), Error> {
+        self.accept(|live| {
+            let (line, _) = live.named(name)?;
+            let name = to.clone();
+            Ok((Record::Renamed { line, name }, ()))
         })
     }
 
@@ -69,37 +109,73 @@ impl Inner {
     /// Returns all branches and checkpoints, but no stray to which nothing was added: there may be nothing that is lost.
     pub(crate) fn branches(&self) -> Result<Vec<BranchInfo>, Error> {
         self.with(|live| {
-            let info = |(id, line): (BranchId, Line)| {
-                let totals = live.state.totals(id, &line);
-                let holder = live
-                    .state
-                    .grant(id)
-                    .and_then(|grant| live.state.session(grant.session))
-                    .filter(|session| !session.is_over)
-                    .map(|session| session.who);
-                let sharers = live.state.sharing(id).map(|sharing| live.state.sharers(sharing));
-                let is_stray = matches!(line.kind, LineKind::Stray { .. });
-                let (branch, message) = match line.kind {
-                    LineKind::Branch | LineKind::Stray { .. } => (Some(id), String::new()),
-                    LineKind::Checkpoint { message } => (None, message),
-                };
-                BranchInfo {
-                    branch,
-                    is_stray,
-                    name: line.name,
-                    from: line.from,
-                    made: line.made,
-                    inodes: totals.inodes,
-                    bytes: totals.bytes,
-                    holder: holder.or(sharers),
-                    message,
-                }
-            };
+            let info = |(id, line)| live.info(id, line);
             let mut lines = live.state.lines();
             lines.retain(|(id, line)| !live.state.is_bare(*id, line));
             let mut all: Vec<_> = lines.into_iter().map(info).collect();
             all.sort_by(|one, other| one.name.cmp(&other.name));
             Ok(all)
         })
+    }
+}
+
+impl Live {
+    /// Returns the branch that is asked for and was made before, by the key or, where that will do, by its name.
+    fn found(&self, ask: &ForkAsk) -> Result<Option<Created>, Error> {
+        let found = |branch, line: Line| Created {
+            branch,
+            found: Some(line.name),
+        };
+        if let Some(key) = &ask.key
+            && let Some((line, keyed)) = self.state.keyed(key)
+        {
+            if keyed.asked != asked(&ask.from, ask.name.as_str(), ask.length) {
+                return Err(because(&format!(
+                    "another request had the key {key}: it has made {} from {}; a request that asks for something else needs a key \
+                     of its own",
+                    line.name, line.from
+                ))
+                .into());
+            }
+            return Ok(Some(found(keyed.line, line)));
+        }
+        let there = match ask.if_there {
+            IfThere::Take => self.state.named(ask.name.as_str()),
+            IfThere::Refuse => None,
+        };
+        Ok(there
+            .filter(|(_, line)| line.kind.is_branch())
+            .map(|(id, line)| found(id, line)))
+    }
+
+    fn info(&self, id: BranchId, line: Line) -> BranchInfo {
+        let totals = self.state.totals(id, &line);
+        let base = line.base.and_then(|base| self.state.line(base));
+        let is_stray = matches!(line.kind, LineKind::Stray { .. });
+        // A stray's words also say whose work it is.
+        let from = match base.filter(|_| !is_stray) {
+            Some(base) => format!("{} {}", base.kind.noun(), base.name),
+            None => line.from,
+        };
+        let (branch, message, maker) = match line.kind {
+            LineKind::Branch | LineKind::Stray { .. } => (Some(id), String::new(), Maker::Asked),
+            LineKind::Checkpoint { message, maker } => (None, message, maker),
+        };
+        BranchInfo {
+            branch,
+            is_stray,
+            name: line.name,
+            from,
+            made: line.made,
+            inodes: totals.inodes,
+            bytes: totals.bytes,
+            holder: self.state.holders(id),
+            message,
+            line: Some(id),
+            base: line.base,
+            until: line.until,
+            is_automatic: maker == Maker::Owner,
+            by: line.by,
+        }
     }
 }

@@ -28,6 +28,9 @@ pub(crate) fn after(record: &Record, branch: Branch, loader: &Loader) -> Result<
         | Record::Left { .. }
         | Record::Revoked { .. }
         | Record::Ousted { .. }
+        | Record::Renamed { .. }
+        | Record::Planned(_)
+
         // What it becomes was found before.
         | Record::Turned(_) => Ok(After::Same),
         Record::Act(act) => after_op(branch, &act.op, loader),

@@ -8,6 +8,7 @@ use crate::load::Loader;
 use crate::order::{Live, Places};
 use crate::place::Filling;
 use crate::proof::{self, Proof};
+use crate::state::News;
 use crate::work::{self, Work};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -18,10 +19,10 @@ use std::time::Duration;
 use tenure_core::Branch;
 use tenure_core::tree::Memory;
 use tenure_journal::{Draw, Sizes as JournalSizes};
-use tenure_model::record::Source;
+use tenure_model::record::Plan;
 use tenure_model::{
-    Address, Attr, Batch, BranchId, BranchName, CheckpointName, Clock, Digest, DriveName, Epoch, Failure,
-    Ino, InoRange, Locked, PackNumber, Seq, SessionId,
+    Address, Attr, Batch, BranchId, BranchName, Clock, Digest, DriveName, Epoch, Failure, Ino, InoRange,
+    Locked, PackNumber, Seq, SessionId,
 };
 use tenure_store::pack::{PackName, Packs, Sizes as PackSizes};
 use tenure_store::{Bucket, Cache};
@@ -30,9 +31,9 @@ use tenure_wire::shared::{
     Borrow, Borrowed, Brought, Deed, Heard, LockAsk, Look, Ordered, Seen, Sharer, Yield,
 };
 use tenure_wire::{
-    Access, BranchInfo, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error, Hold, Lent, MergeAsk,
-    MergeTold, Opened, Owner, Placed, ResolveAsk, Room, Salvaged, SealedPack, ServerAddress, Shipped,
-    Standings, Status, Turned, Verified, Who, identity,
+    Access, BranchInfo, CheckpointAsk, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error,
+    ForkAsk, Hold, Lent, MergeAsk, MergeTold, Opened, Owner, Placed, ResolveAsk, Room, Salvaged, SealedPack,
+    ServerAddress, Shipped, Standings, Status, Turned, Usage, Verified, Who, identity,
 };
 
 /// Bytes of records after which they are folded: replaying them takes a fraction of a second.
@@ -131,6 +132,8 @@ pub(crate) struct Inner {
     /// Bytes of records since the newest manifest.
     pub(crate) unfolded: AtomicU64,
     pub(crate) work: Arc<Work>,
+    /// Whether a branch has changed of which a checkpoint is to be made.
+    pub(crate) news: News,
     /// Held while chunks are put back that were lost with an earlier owner.
     pub(crate) restoring: Mutex<()>,
     /// Held while a fold runs: the record that the newest manifest follows, if it says all up to there.
@@ -149,6 +152,7 @@ impl Drive {
             Threads::Started => {
                 // Nobody is answered before, so that nobody need ask again.
                 std::thread::sleep(inner.time_to_wait());
+                inner.work_on_lines();
                 std::iter::once(work::start(&inner))
                     .chain(proof::start(&inner))
                     .collect()
@@ -384,17 +388,25 @@ impl Owner<Branch> for Drive {
         self.inner.room()
     }
 
-    fn fork(&self, from: &Source, name: &BranchName) -> Result<Created, Error> {
-        self.inner.change(|| self.inner.fork(from, name))
+    fn fork(&self, ask: &ForkAsk) -> Result<Created, Error> {
+        self.inner.change(|| self.inner.fork(ask))
     }
 
-    fn checkpoint(
-        &self,
-        branch: &BranchName,
-        name: &CheckpointName,
-        message: &str,
-    ) -> Result<Created, Error> {
-        self.inner.change(|| self.inner.checkpoint(branch, name, message))
+    fn checkpoint(&self, ask: &CheckpointAsk) -> Result<Created, Error> {
+        self.inner.change(|| self.inner.checkpoint(ask))
+    }
+
+    fn rename(&self, name: &str, to: &BranchName) -> Result<(), Error> {
+        self.inner.change(|| self.inner.rename(name, to))
+    }
+
+    fn set_plan(&self, plan: Plan) -> Result<(), Error> {
+        self.inner.change(|| self.inner.set_plan(plan))
+    }
+
+    fn plan(&self) -> Result<Plan, Error> {
+        self.inner
+            .answer(|| self.inner.with(|live| Ok(live.state.plan())))
     }
 
     fn delete_branch(&self, name: &BranchName) -> Result<(), Error> {
@@ -436,6 +448,10 @@ impl Owner<Branch> for Drive {
 
     fn fold(&self) -> Result<(), Error> {
         self.inner.health.guard(self.inner.epoch, || self.inner.fold())
+    }
+
+    fn usage(&self) -> Result<Usage, Error> {
+        self.inner.health.guard(self.inner.epoch, || self.inner.usage())
     }
 
     fn check(&self, deep: bool) -> Result<Vec<String>, Error> {

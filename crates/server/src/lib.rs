@@ -10,6 +10,7 @@ mod recover;
 
 mod proof;
 
+mod automatic;
 mod branches;
 mod check;
 mod lend;
@@ -19,6 +20,7 @@ mod session;
 mod shared;
 mod ship;
 mod stray;
+mod tend;
 mod turn;
 mod vet;
 
@@ -33,6 +35,7 @@ mod known;
 mod load;
 mod place;
 mod trail;
+mod usage;
 mod work;
 
 mod admin;

@@ -154,6 +154,7 @@ fn try_take_over(
         memory: found.memory,
         health,
         places: Arc::new(Places::new(found.journal.durable())),
+        news: found.state.news(),
         live: Mutex::new(Live {
             state: found.state,
             journal: Some(found.journal),

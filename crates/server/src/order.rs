@@ -185,6 +185,25 @@ impl Inner {
         Ok(answer)
     }
 
+    /// As [`Inner::accept`], of a record for each of some things; one that is refused is left out.
+    pub(crate) fn accept_all<T: Copy>(
+        &self,
+        all: &[T],
+        make: impl Fn(&mut Live, T) -> Result<Record, Error>,
+    ) -> Result<(), Error> {
+        let mut last = None;
+        for one in all {
+            match self.put_in_order(|live| Ok((make(live, *one)?, ()))) {
+                Err(Error::Refused(_)) => {}
+                ordered => last = Some(ordered?),
+            }
+        }
+        match last {
+            Some((journal, seq, ())) => self.commit_through(&journal, seq),
+            None => Ok(()),
+        }
+    }
+
     fn put_in_order<R>(
         &self,
         make: impl Fn(&mut Live) -> Result<(Record, R), Error>,
@@ -257,6 +276,8 @@ fn room_for(record: &Record) -> Room {
         | Record::CheckpointMade { .. }
         | Record::Joined { .. }
         | Record::Act(_)
+        | Record::Renamed { .. }
+        | Record::Planned(_)
         | Record::Turned(_) => Room::Usual,
     }
 }

@@ -62,6 +62,7 @@ pub(crate) fn words(who: &Who) -> String {
 impl Inner {
     pub(crate) fn open_session(&self, who: &Who) -> Result<Opened, Error> {
         self.end_silent_sessions()?;
+        self.tend_unthreaded();
         let time = self.options.clock.now();
         let session = self.with(|live| {
             live.sessions += 1;
@@ -193,13 +194,16 @@ impl Inner {
     }
 
     fn take_back(&self, session: SessionId, branch: BranchId) -> Result<(), Error> {
-        self.accept(|live| {
+        let until = self.accept(|live| {
             live.state
                 .grant(branch)
                 .filter(|grant| grant.session == session)
                 .ok_or(Refusal::Stale)?;
-            Ok((Record::Returned { branch }, ()))
-        })
+            let line = live.state.line(branch);
+            Ok((Record::Returned { branch }, line.and_then(|line| line.until)))
+        })?;
+        self.work_on_passing_lines(until);
+        Ok(())
     }
 }
 

@@ -9,6 +9,7 @@
 
 mod ancestry;
 mod apply;
+mod changed;
 pub(crate) mod permit;
 mod recent;
 mod row;
@@ -16,15 +17,17 @@ pub(crate) mod sharing;
 
 use ancestry::Ancestry;
 pub(crate) use ancestry::FoldedEdge;
-use row::{GRANTS, LINES, NAMES, PACKS, SESSIONS, number_of};
-pub(crate) use row::{Grant, Head, Line, LineKind, Session};
+pub(crate) use changed::News;
+use row::{GRANTS, KEYS, LINES, NAMES, PACKS, SESSIONS, number_of};
+pub(crate) use row::{Grant, Head, Keyed, Line, LineKind, Session};
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
+use std::time::Duration;
 use tenure_core::tree::Memory;
 use tenure_core::{Branch, Totals, Tree};
-use tenure_model::codec::{Codec, Malformed, malformed};
-use tenure_model::record::Source;
-use tenure_model::{Address, Batch, BranchId, Digest, PackNumber, Record, Seq, SessionId};
+use tenure_model::codec::{Codec, Malformed, malformed, put_bytes, put_option, put_varint};
+use tenure_model::record::{Plan, Source};
+use tenure_model::{Address, Batch, BranchId, Digest, PackNumber, Record, RequestKey, Seq, SessionId};
 use tenure_store::pack::PackName;
 
 /// What a drive is, but for the contents of its packs.
@@ -39,6 +42,7 @@ pub(crate) struct State {
     ancestry: Ancestry,
     /// The record that is applied, or was last.
     applied: Seq,
+    changed: changed::Branches,
 }
 
 /// A branch in memory.
@@ -70,6 +74,7 @@ impl State {
             shared: BTreeMap::new(),
             ancestry: Ancestry::default(),
             applied: Seq(0),
+            changed: changed::Branches::default(),
         }
     }
 
@@ -96,6 +101,7 @@ impl State {
             shared: BTreeMap::new(),
             ancestry: Ancestry::default(),
             applied: Seq(0),
+            changed: changed::Branches::default(),
         };
         if state.head().is_none() {
             return Err(malformed("state: it has no head"));
@@ -104,9 +110,14 @@ impl State {
         if names.iter().any(|(_, id)| state.line(BranchId(*id)).is_none()) {
             return Err(malformed("state: a name stands for nothing"));
         }
+        let keys = state.all::<Keyed, _>(KEYS, <[u8]>::to_vec);
+        if keys.iter().any(|(_, keyed)| state.line(keyed.line).is_none()) {
+            return Err(malformed("state: a key of a request stands for nothing"));
+        }
         state.take_recent();
         state.take_shared();
         state.take_ancestry();
+        state.take_changed();
         Ok(state)
     }
 
@@ -131,9 +142,39 @@ impl State {
         Some((id, self.line(id).expect("a name stands for a line")))
     }
 
+    /// Returns what was made by the request with a key, and the digest of what that asked for.
+    pub(crate) fn keyed(&self, key: &RequestKey) -> Option<(Line, Keyed)> {
+        let keyed: Keyed = self.row(&row::request_key(key))?;
+        Some((self.line(keyed.line).expect("a key stands for a line"), keyed))
+    }
+
+    /// Returns when the owner makes checkpoints by itself.
+    pub(crate) fn plan(&self) -> Plan {
+        self.row(&row::plan_key()).unwrap_or_default()
+    }
+
     /// Returns all branches and checkpoints, by number.
     pub(crate) fn lines(&self) -> Vec<(BranchId, Line)> {
         self.all(LINES, |key| BranchId(number_of(key)))
+    }
+
+    /// Tells whether there is a branch beside one; strays are none.
+    pub(crate) fn has_other_branch(&self, branch: BranchId) -> bool {
+        let mut has = false;
+        let visit = |key: &[u8], value: &[u8]| {
+            let line = Line::parsed(value).expect(ROWS_ARE_VALID);
+            has = BranchId(number_of(key)) != branch && line.kind == LineKind::Branch;
+            if has {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        };
+        let scanned = self
+            .rows
+            .scan(Bound::Included(LINES.0), Bound::Excluded(LINES.1), visit);
+        scanned.expect(ROWS_ARE_LOADED);
+        has
     }
 
     /// Returns who holds a branch.
@@ -203,6 +244,8 @@ impl State {
             | Record::Left { .. }
             | Record::Revoked { .. }
             | Record::Ousted { .. }
+            | Record::Renamed { .. }
+            | Record::Planned(_)
             | Record::Turned(_) => None,
             Record::Act(act) => Some(act.branch),
             Record::Dropped { branch, .. } => Some(*branch),
@@ -312,6 +355,18 @@ pub(crate) struct Folded {
     pub(crate) root: Address,
     /// What it holds.
     pub(crate) totals: Totals,
+}
+
+/// Returns the digest of what a fork is asked for, by which the same request with one key is told from another.
+pub(crate) fn asked(from: &Source, name: &str, length: Option<Duration>) -> Digest {
+    let mut out = from.written();
+    put_bytes(&mut out, name.as_bytes());
+    put_option(&mut out, length.map(|length| length.as_secs()).as_ref());
+    put_varint(
+        &mut out,
+        length.map_or(0, |length| u64::from(length.subsec_nanos())),
+    );
+    Digest::of(&out)
 }
 
 /// Returns the digest by which the next batch names this one: of its bytes as its holder wrote them.

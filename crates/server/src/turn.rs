@@ -11,9 +11,11 @@ use crate::state::After;
 use crate::state::permit::because;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 use tenure_core::Branch;
 use tenure_journal::Journal;
 use tenure_model::codec::Codec;
+use tenure_model::record::Maker;
 use tenure_model::{
     BranchId, BranchName, CheckpointName, Failure, Ino, Past, Record, Refusal, Root, Seq, Turn, Why,
 };
@@ -21,6 +23,8 @@ use tenure_wire::{Error, Turned, Who};
 
 /// Times that a state is found again because the branch has changed meanwhile.
 const TRIES_MAX: usize = 16;
+/// How long the checkpoint of what a branch was is kept.
+const BEFORE_KEEP: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// Names that are tried for the checkpoint of what a branch was.
 const NAMES_MAX: u64 = 1000;
 
@@ -173,6 +177,8 @@ impl Inner {
                 name: name.clone(),
                 message: format!("before the {kind} by {by}"),
                 time,
+                until: Some(time.after(BEFORE_KEEP)),
+                maker: Maker::Owner,
             };
             live.state.permits(&before)?;
             self.order(live, &before, After::Same)?;

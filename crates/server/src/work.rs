@@ -1,18 +1,22 @@
 //! The worker: one thread that learns what was stored before, seals full packs, stores what was given back, folds a long journal and
-//! evicts pages, when it is told to.
+//! evicts pages, when it is told to; and lets branches and checkpoints go when their time is over.
 //!
-//! Invariant: it sleeps without a timer, so an idle drive wakes nothing and asks the bucket for nothing.
+//! Invariant: it sleeps without a timer where nothing goes by itself, so an idle drive wakes nothing and asks the bucket for nothing.
 
 use crate::drive::{Inner, Threads};
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use tenure_core::tree::Hand;
 use tenure_wire::Error;
 
 /// Segments after which they are folded: reading them one by one takes the next owner a second, at 15 ms each.
 const SEGMENTS_MAX: u64 = 1000;
+
+/// How long after a branch has changed it is looked when a checkpoint of it is due: many may change at once, and all are looked at.
+const NEWS_REST: Duration = Duration::from_secs(1);
 
 /// What there is to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,6 +26,8 @@ struct Todo {
     store: bool,
     fold: bool,
     evict: bool,
+    tend: bool,
+    hear: bool,
     stop: bool,
 }
 
@@ -71,10 +77,17 @@ impl Work {
         self.wake.notify_one();
     }
 
-    fn next(&self) -> Todo {
+    /// Waits for something to do; after `rest` there is something about lines.
+    fn next(&self, rest: Option<Duration>) -> Todo {
         let mut todo = self.todo.lock();
         while *todo == Todo::default() {
-            self.wake.wait(&mut todo);
+            match rest {
+                Some(rest) => {
+                    let is_over = self.wake.wait_for(&mut todo, rest).timed_out();
+                    todo.tend |= is_over;
+                }
+                None => self.wake.wait(&mut todo),
+            }
         }
         std::mem::take(&mut *todo)
     }
@@ -83,14 +96,24 @@ impl Work {
 /// Starts the worker.
 pub(crate) fn start(inner: &Arc<Inner>) -> JoinHandle<()> {
     let worker = Arc::downgrade(inner);
-    let work = inner.work.clone();
+    let (work, clock) = (inner.work.clone(), inner.options.clock.clone());
     let run = move || {
+        let mut due = None::<Duration>;
         loop {
-            let todo = work.next();
+            let rest = due.map(|due| due.saturating_sub(clock.elapsed()));
+            let todo = work.next(rest);
             let Some(inner) = worker.upgrade().filter(|_| !todo.stop) else {
                 return;
             };
             inner.do_work(todo);
+            if todo.hear {
+                inner.news.heard();
+                let soon = clock.elapsed() + NEWS_REST;
+                due = Some(due.map_or(soon, |due| due.min(soon)));
+            }
+            if todo.tend {
+                due = inner.tend().map(|rest| clock.elapsed() + rest);
+            }
         }
     };
     std::thread::Builder::new()
@@ -179,9 +202,18 @@ impl Inner {
         let todo = Todo {
             fold: unfolded >= fold_at || is_dirty && unfolded >= fold_at / 4,
             evict: self.has_too_many_pages(),
+            hear: self.news.is_any(),
             ..Todo::default()
         };
         self.work_on(todo);
+    }
+
+    /// Has it looked which lines go by themselves, and when.
+    pub(crate) fn work_on_lines(&self) {
+        self.work_on(Todo {
+            tend: true,
+            ..Todo::default()
+        });
     }
 
     /// Has pages evicted when they are too many.
@@ -203,8 +235,15 @@ impl Inner {
                 asked.store |= todo.store;
                 asked.fold |= todo.fold;
                 asked.evict |= todo.evict;
+                asked.tend |= todo.tend;
+                asked.hear |= todo.hear;
             }),
-            Threads::None => self.do_work(todo),
+            Threads::None => {
+                self.do_work(todo);
+                if todo.tend || todo.hear {
+                    self.tend();
+                }
+            }
         }
     }
 

@@ -4,15 +4,17 @@
 //! bytes are shared; over a socket the same calls travel as messages in frames. No rule lives here.
 
 pub mod frame;
+pub mod line;
 pub mod message;
 pub mod owner;
 pub mod shared;
 pub mod transport;
 
+pub use line::{BranchInfo, CheckpointAsk, Created, ForkAsk, IfThere, LineUsage, Usage};
 pub use owner::{
-    Access, BranchInfo, Choice, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error, Hold, Lease,
-    Lent, MergeAsk, MergeTold, NOTE, Opened, Owner, Placed, ResolveAsk, Room, Salvaged, SealedPack, Shared,
-    Shipped, Standing, Standings, Status, Turned, Verified, Who, identity,
+    Access, Choice, Chunk, Delegation, DiffAsk, Differences, Done, Error, Hold, Lease, Lent, MergeAsk,
+    MergeTold, NOTE, Opened, Owner, Placed, ResolveAsk, Room, Salvaged, SealedPack, Shared, Shipped,
+    Standing, Standings, Status, Turned, Verified, Who, identity,
 };
 pub use transport::{
     Connection, Dial, Dialer, Door, Greeting, Host, HostPort, Limits, Patience, ServerAddress, Servers,

@@ -8,6 +8,7 @@ mod error;
 mod fields;
 mod greeting;
 mod lent;
+mod line;
 mod merge;
 mod request;
 mod response;

@@ -3,13 +3,14 @@
 //! Invariant: what an `Owner` acknowledges as durable is as durable as its tier says, and every change that it
 //! accepted before is durable too.
 
+use crate::line::{BranchInfo, CheckpointAsk, Created, ForkAsk, Usage};
 use crate::shared::{Borrow, Borrowed, Brought, Deed, Heard, LockAsk, Look, Ordered, Seen, Sharer, Yield};
 use std::collections::BTreeMap;
 use std::time::Duration;
+use tenure_model::record::Plan;
 use tenure_model::{
-    Address, Attr, Batch, BranchId, BranchName, CheckpointName, ChunkPlace, Conflict, Difference, Digest,
-    Epoch, Failure, FileOutcome, Ino, InoRange, Locked, PackNumber, Refusal, SessionId, Timestamp,
-    record::Source,
+    Address, Attr, Batch, BranchId, BranchName, ChunkPlace, Conflict, Difference, Digest, Epoch, Failure,
+    FileOutcome, Ino, InoRange, Locked, PackNumber, Refusal, SessionId, Timestamp,
 };
 use thiserror::Error;
 
@@ -194,36 +195,6 @@ pub struct Room {
     pub total: u64,
     /// Bytes that are free.
     pub free: u64,
-}
-
-/// A branch or checkpoint that was made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Created {
-    /// The branch that was made, or whose state was named.
-    pub branch: BranchId,
-}
-
-/// What is told about a branch or a checkpoint.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BranchInfo {
-    /// The branch; none for a checkpoint.
-    pub branch: Option<BranchId>,
-    /// Its name.
-    pub name: String,
-    /// What it was made from, in words; empty for the first branch.
-    pub from: String,
-    /// When it was made.
-    pub made: Timestamp,
-    /// Number of inodes.
-    pub inodes: u64,
-    /// Bytes of files that are not holes.
-    pub bytes: u64,
-    /// Whether it is a stray: what a session had not shipped when its branch was taken from it.
-    pub is_stray: bool,
-    /// Who holds it, in words.
-    pub holder: Option<String>,
-    /// What a checkpoint is for, in the words of who made it; empty where nothing was said.
-    pub message: String,
 }
 
 /// Which two states are compared, and what of them.
@@ -528,14 +499,23 @@ pub trait Owner<B>: Send + Sync {
     /// Returns what is free.
     fn room(&self) -> Result<Room, Error>;
 
-    /// Makes a branch from a branch or checkpoint as it is now; durable before it returns.
-    fn fork(&self, from: &Source, name: &BranchName) -> Result<Created, Error>;
+    /// Makes a branch from a branch or checkpoint as it is now; durable before it returns. One that is asked for by a key once more
+    /// is the same one; another request by that key is refused.
+    fn fork(&self, ask: &ForkAsk) -> Result<Created, Error>;
 
     /// Names the state of a branch; durable before it returns.
-    fn checkpoint(&self, branch: &BranchName, name: &CheckpointName, message: &str)
-    -> Result<Created, Error>;
+    fn checkpoint(&self, ask: &CheckpointAsk) -> Result<Created, Error>;
 
-    /// Deletes a branch that nobody holds.
+    /// Gives a branch or checkpoint another name; who holds it goes on. Durable before it returns.
+    fn rename(&self, name: &str, to: &BranchName) -> Result<(), Error>;
+
+    /// Has the owner make checkpoints by itself as `plan` says from now on; durable before it returns.
+    fn set_plan(&self, plan: Plan) -> Result<(), Error>;
+
+    /// Returns when the owner makes checkpoints by itself.
+    fn plan(&self) -> Result<Plan, Error>;
+
+    /// Deletes a branch that nobody holds, or a checkpoint.
     fn delete_branch(&self, name: &BranchName) -> Result<(), Error>;
 
     /// Returns what differs between two branches or checkpoints as they are now, as much as can be told at once. Who goes on
@@ -564,6 +544,9 @@ pub trait Owner<B>: Send + Sync {
 
     /// Returns how the owner is.
     fn status(&self) -> Result<Status, Error>;
+
+    /// Returns what branches and checkpoints need of the bucket: every page is written for it, and looked at.
+    fn usage(&self) -> Result<Usage, Error>;
 
     /// Writes every page and a manifest, so that older segments may go.
     fn fold(&self) -> Result<(), Error>;

@@ -1,57 +1,120 @@
-//! `tenure branch`: what branches and checkpoints there are.
+//! `tenure branch`: what branches and checkpoints there are, and what was made from what.
 
+mod tree;
+
+use crate::clock::MachineClock;
+use crate::commands::delegations::ago;
+use crate::duration;
 use crate::error::Told;
 use crate::output;
 use crate::place::Place;
 use crate::reach;
 use anyhow::Result;
-use tenure_model::{BranchName, DriveName};
-use tenure_wire::BranchInfo;
+use tenure_client::{BranchInfo, Lines};
+use tenure_model::{BranchName, Clock, DriveName, Timestamp};
 
-/// List and delete branches and checkpoints
+/// List, show, rename, delete and draw branches and checkpoints
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// List the branches and checkpoints of a drive, and strays: what a mount had not made durable when its branch was taken from it
     List {
-        /// The drive
-        #[arg(value_parser = DriveName::parse)]
-        drive: DriveName,
         #[command(flatten)]
-        place: Place,
+        of: Of,
+        /// Also those that the drive has made by itself
+        #[arg(long)]
+        all: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
+    /// Show a branch or checkpoint: what it was made from and when, what was made from it, who holds it, until when it is kept
+    Show {
+        #[command(flatten)]
+        of: Of,
+        /// The branch or checkpoint
+        #[arg(value_parser = BranchName::parse)]
+        name: BranchName,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Give a branch or checkpoint another name; whoever has it mounted goes on
+    Rename {
+        #[command(flatten)]
+        of: Of,
+        /// The branch or checkpoint
+        #[arg(value_parser = BranchName::parse)]
+        name: BranchName,
+        /// The new name
+        #[arg(value_parser = BranchName::parse)]
+        new: BranchName,
+    },
     /// Delete a branch that nobody holds, a stray or a checkpoint; what others were made from it stays
     Delete {
-        /// The drive
-        #[arg(value_parser = DriveName::parse)]
-        drive: DriveName,
+        #[command(flatten)]
+        of: Of,
         /// The branch or checkpoint
         #[arg(value_parser = BranchName::parse)]
         name: BranchName,
         /// Really delete it: nothing of it can be brought back. A stray needs no such word
         #[arg(long)]
         yes: bool,
+    },
+    /// Draw what was made from what
+    #[command(after_help = "Example:\n  tenure branch tree work")]
+    Tree {
         #[command(flatten)]
-        place: Place,
+        of: Of,
+        /// Also what the drive has made by itself
+        #[arg(long)]
+        all: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
 }
 
-/// Lists or deletes.
+/// Which drive.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Of {
+    /// The drive
+    #[arg(value_parser = DriveName::parse)]
+    drive: DriveName,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Does what the command says.
 pub(crate) fn run(command: &Command) -> Result<()> {
     match command {
-        Command::List { drive, place, json } => list(drive, place, *json),
-        Command::Delete {
-            drive,
-            name,
-            yes,
-            place,
-        } => delete((drive, name), *yes, place),
+        Command::List { of, all, json } => list(of, *all, *json),
+        Command::Show { of, name, json } => show(of, name, *json),
+        Command::Rename { of, name, new } => rename(of, name, new),
+        Command::Delete { of, name, yes } => delete(of, name, *yes),
+        Command::Tree { of, all, json } => tree::run(of, *all, *json),
     }
 }
 
-fn delete((drive, name): (&DriveName, &BranchName), yes: bool, place: &Place) -> Result<()> {
+impl Of {
+    /// Returns every branch and checkpoint of the drive.
+    fn lines(&self) -> Result<Vec<BranchInfo>> {
+        let reached = reach::drive_for(&self.place, &self.drive, "branch")?;
+        let lines = Lines::of(reached.owner()).all()?;
+        reached.close()?;
+        Ok(lines)
+    }
+}
+
+fn rename(of: &Of, name: &BranchName, new: &BranchName) -> Result<()> {
+    let reached = reach::drive_for(&of.place, &of.drive, "branch")?;
+    reach::line(&reached.owner(), &of.place, &of.drive, name.as_str())?;
+    Lines::of(reached.owner()).rename(name.as_str(), new)?;
+    reached.close()?;
+    output::line(format_args!("{0}@{name} is {0}@{new} from now on", of.drive))
+}
+
+fn delete(of: &Of, name: &BranchName, yes: bool) -> Result<()> {
+    let (drive, place) = (&of.drive, &of.place);
     let reached = reach::drive_for(place, drive, "branch")?;
     // A stray is deleted by whoever has looked at it.
     if !yes && !reach::line(&reached.owner(), place, drive, name.as_str())?.is_stray {
@@ -60,7 +123,7 @@ fn delete((drive, name): (&DriveName, &BranchName), yes: bool, place: &Place) ->
             format!("tenure branch delete {drive} {name}{} --yes", place.options()),
         ));
     }
-    reached.owner().delete_branch(name)?;
+    Lines::of(reached.owner()).delete(name)?;
     reached.close()?;
     output::line(format_args!("{drive}@{name} is deleted"))
 }
@@ -74,30 +137,47 @@ fn kind(line: &BranchInfo) -> &'static str {
     }
 }
 
-fn list(drive: &DriveName, place: &Place, json: bool) -> Result<()> {
-    let reached = reach::drive_for(place, drive, "branch")?;
-    let lines = reached.owner().branches()?;
-    reached.close()?;
+/// Says how long a line is kept, where it is not for ever.
+fn kept(line: &BranchInfo, now: Timestamp) -> Option<String> {
+    let until = line.until?;
+    Some(if until > now {
+        format!("goes in {}", duration::words(until.since(now)))
+    } else {
+        "goes when nobody holds it".to_owned()
+    })
+}
+
+fn as_json(line: &BranchInfo) -> serde_json::Value {
+    serde_json::json!({
+        "name": line.name,
+        "kind": kind(line),
+        "from": line.from,
+        "made": line.made.secs,
+        "inodes": line.inodes,
+        "bytes": line.bytes,
+        "holder": line.holder,
+        "message": line.message,
+        "until": line.until.map(|until| until.secs),
+        "automatic": line.is_automatic,
+        "by": line.by,
+    })
+}
+
+fn list(of: &Of, all: bool, json: bool) -> Result<()> {
+    let mut lines = of.lines()?;
+    lines.retain(|line| all || !line.is_automatic);
     if json {
-        let rows: Vec<_> = lines
-            .iter()
-            .map(|line| {
-                serde_json::json!({
-                    "name": line.name,
-                    "kind": kind(line),
-                    "from": line.from,
-                    "made": line.made.secs,
-                    "inodes": line.inodes,
-                    "bytes": line.bytes,
-                    "holder": line.holder,
-                    "message": line.message,
-                })
-            })
-            .collect();
-        return output::json(&rows);
+        return output::json(&lines.iter().map(as_json).collect::<Vec<_>>());
     }
+    let now = MachineClock.now();
     let mut table = output::table(["NAME", "KIND", "FROM", "INODES", "BYTES", "HELD BY", "FOR"]);
     for line in &lines {
+        let words = [Some(line.message.clone()), kept(line, now)];
+        let words: Vec<_> = words
+            .into_iter()
+            .flatten()
+            .filter(|word| !word.is_empty())
+            .collect();
         table.add_row([
             line.name.clone(),
             kind(line).to_owned(),
@@ -105,8 +185,65 @@ fn list(drive: &DriveName, place: &Place, json: bool) -> Result<()> {
             line.inodes.to_string(),
             output::bytes(line.bytes),
             line.holder.clone().unwrap_or_default(),
-            line.message.clone(),
+            words.join("; "),
         ]);
     }
     output::rows(&table)
+}
+
+fn show(of: &Of, name: &BranchName, json: bool) -> Result<()> {
+    let reached = reach::drive_for(&of.place, &of.drive, "branch")?;
+    let line = reach::line(&reached.owner(), &of.place, &of.drive, name.as_str())?;
+    let lines = Lines::of(reached.owner()).all()?;
+    reached.close()?;
+    let made: Vec<_> = lines
+        .iter()
+        .filter(|other| other.base.is_some() && other.base == line.line)
+        .collect();
+    if json {
+        let mut shown = as_json(&line);
+        shown["made_from_it"] = made.iter().map(|other| other.name.as_str()).collect();
+        return output::json(&shown);
+    }
+    let now = MachineClock.now();
+    let named = |kinds: &[&str]| {
+        let them = made
+            .iter()
+            .filter(|other| kinds.contains(&kind(other)) && !other.is_automatic);
+        them.map(|other| other.name.clone())
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let automatic = made.iter().filter(|other| other.is_automatic).count();
+    let facts = [
+        ("name", line.name.clone()),
+        ("kind", kind(&line).to_owned()),
+        ("from", line.from.clone()),
+        ("for", line.message.clone()),
+        (
+            "made",
+            format!("{} ({})", line.made.stamp(), ago(now.secs - line.made.secs)),
+        ),
+        ("made while it was held by", line.by.clone().unwrap_or_default()),
+        ("inodes", line.inodes.to_string()),
+        ("bytes", output::bytes(line.bytes)),
+        ("held by", line.holder.clone().unwrap_or_default()),
+        ("kept", kept(&line, now).unwrap_or_default()),
+        ("branches of it", named(&["branch", "stray"])),
+        ("checkpoints of it", named(&["checkpoint"])),
+        (
+            "checkpoints of it that the drive made",
+            if automatic > 0 {
+                automatic.to_string()
+            } else {
+                String::new()
+            },
+        ),
+    ];
+    let facts: Vec<_> = facts
+        .into_iter()
+        .filter(|(_, value)| !value.is_empty())
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect();
+    output::facts(&facts)
 }

@@ -76,8 +76,21 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     reached.close()
 }
 
+/// Prints what differs between two states, as the command does.
+pub(crate) fn show((before, after): (Ref, Ref), stat: bool, place: &Place) -> Result<()> {
+    run(&Args {
+        before,
+        after,
+        path: None,
+        stat,
+        name_only: false,
+        place: place.clone(),
+        json: false,
+    })
+}
+
 /// Returns a path of a drive as its owner knows it.
-fn below(path: Option<&OsString>) -> Box<[u8]> {
+pub(crate) fn below(path: Option<&OsString>) -> Box<[u8]> {
     let bytes = path.cloned().unwrap_or_default().into_vec();
     let names: Vec<_> = bytes
         .split(|byte| *byte == b'/')
@@ -86,7 +99,12 @@ fn below(path: Option<&OsString>) -> Box<[u8]> {
     names.join(&b'/').into()
 }
 
-fn differences(owner: &AnyOwner, before: &str, after: &str, below: &[u8]) -> Result<Vec<Difference>> {
+pub(crate) fn differences(
+    owner: &AnyOwner,
+    before: &str,
+    after: &str,
+    below: &[u8],
+) -> Result<Vec<Difference>> {
     let mut found = Vec::new();
     let mut behind = Some(Ino(0));
     while let Some(ino) = behind {
@@ -111,7 +129,7 @@ fn path(bytes: &[u8]) -> String {
 }
 
 /// Says in a word what has become of something.
-fn what(one: &Difference) -> &'static str {
+pub(crate) fn what(one: &Difference) -> &'static str {
     match (&one.before, &one.after) {
         (None, _) => "created",
         (Some(_), None) => "removed",
@@ -121,7 +139,7 @@ fn what(one: &Difference) -> &'static str {
 }
 
 /// Returns the path, behind the one that it was moved from.
-fn paths(one: &Difference) -> String {
+pub(crate) fn paths(one: &Difference) -> String {
     match &one.moved_from {
         Some(from) => format!("{} > {}", path(from), path(&one.path)),
         None => path(&one.path),
@@ -187,7 +205,7 @@ fn stat(found: &[Difference]) -> Result<()> {
     output::rows(&table)
 }
 
-fn json(one: &Difference) -> serde_json::Value {
+pub(crate) fn json(one: &Difference) -> serde_json::Value {
     serde_json::json!({
         "path": path(&one.path),
         "what": what(one),

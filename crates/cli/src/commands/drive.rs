@@ -1,13 +1,17 @@
 //! `tenure drive`: makes, lists, shows and deletes drives.
 
 use crate::drives::Drives;
+use crate::duration;
 use crate::error::Told;
 use crate::output;
 use crate::pins;
 use crate::place::Place;
 use crate::reach;
 use anyhow::Result;
+use std::time::Duration;
+use tenure_client::Lines;
 use tenure_model::DriveName;
+use tenure_model::record::Plan;
 use tenure_server::Listing;
 
 /// Make, list, show and delete drives
@@ -40,6 +44,24 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Say when the drive makes checkpoints by itself: of each branch that has changed since the last one, such as every 10 minutes.
+    /// Those of the last hour are all kept, of those before one an hour. tenure branch list --all shows them
+    #[command(
+        after_help = "Examples:\n  tenure drive set work --checkpoint-every 5m --checkpoint-keep 2d\n  tenure drive set work --checkpoint-every never"
+    )]
+    Set {
+        /// The drive
+        #[arg(value_parser = DriveName::parse)]
+        drive: DriveName,
+        /// Time between two checkpoints of a branch at least (5m, 1h), or `never` [default: 10m in a new drive]
+        #[arg(long, value_name = "TIME", value_parser = every)]
+        checkpoint_every: Option<Duration>,
+        /// How long they are kept [default: 1d in a new drive]
+        #[arg(long, value_name = "TIME", value_parser = duration::lasting)]
+        checkpoint_keep: Option<Duration>,
+        #[command(flatten)]
+        place: Place,
+    },
     /// Delete a drive with everything in it
     Delete {
         /// The drive
@@ -71,6 +93,12 @@ fn act(command: &Command) -> Result<()> {
         }
         Command::List { place, json } => list(place, *json),
         Command::Show { drive, place, json } => show(drive, place, *json),
+        Command::Set {
+            drive,
+            checkpoint_every,
+            checkpoint_keep,
+            place,
+        } => set(drive, (*checkpoint_every, *checkpoint_keep), place),
         Command::Delete { drive, yes, place } => delete(drive, *yes, place),
     }
 }
@@ -90,6 +118,7 @@ fn show(drive: &DriveName, place: &Place, json: bool) -> Result<()> {
     let reached = reach::drive_for(place, drive, "drive show")?;
     let status = reached.owner().status()?;
     let lines = reached.owner().branches()?;
+    let plan = reached.owner().plan()?;
     reached.close()?;
     let shown = serde_json::json!({
         "drive": status.drive,
@@ -97,7 +126,8 @@ fn show(drive: &DriveName, place: &Place, json: bool) -> Result<()> {
         "tier": status.tier,
         "journal_bytes": status.journal_bytes,
         "branches": lines.iter().filter(|line| line.branch.is_some()).count(),
-        "checkpoints": lines.iter().filter(|line| line.branch.is_none()).count(),
+        "checkpoints": lines.iter().filter(|line| line.branch.is_none() && !line.is_automatic).count(),
+        "automatic_checkpoints": planned(plan),
         "owner_pid": status.pid,
         "trouble": status.trouble,
     });
@@ -113,6 +143,47 @@ fn show(drive: &DriveName, place: &Place, json: bool) -> Result<()> {
         .map(|(name, value)| (name.replace('_', " "), said(value)))
         .collect();
     output::facts(&facts)
+}
+
+/// Reads a time between checkpoints; none are made every zero seconds.
+fn every(text: &str) -> Result<Duration, String> {
+    match text {
+        "never" => Ok(Duration::ZERO),
+        text => duration::lasting(text),
+    }
+}
+
+fn set(drive: &DriveName, (every, keep): (Option<Duration>, Option<Duration>), place: &Place) -> Result<()> {
+    let reached = reach::drive_for(place, drive, "drive set")?;
+    let lines = Lines::of(reached.owner());
+    let mut plan = lines.plan()?;
+    if let Some(every) = every {
+        plan.every_secs = every.as_secs();
+    }
+    if let Some(keep) = keep {
+        plan.keep_secs = keep.as_secs();
+    }
+    if every.is_some() || keep.is_some() {
+        lines.set_plan(plan)?;
+    }
+    reached.close()?;
+    output::line(format_args!(
+        "{drive} makes checkpoints by itself {}",
+        planned(plan)
+    ))
+}
+
+/// Says when checkpoints are made.
+fn planned(plan: Plan) -> String {
+    let words = |secs| duration::words(Duration::from_secs(secs));
+    match plan.every_secs {
+        0 => "never".to_owned(),
+        every => format!(
+            "every {} while something changes, each kept for {}, after an hour one an hour",
+            words(every),
+            words(plan.keep_secs)
+        ),
+    }
 }
 
 fn delete(drive: &DriveName, yes: bool, place: &Place) -> Result<()> {

@@ -1,12 +1,14 @@
 //! `tenure mount`: mounts a branch and returns when it is usable; the work is done by a process that stays.
 
 mod about;
+mod checkpoints;
 mod daemon;
 mod served;
 mod warm;
 mod witness;
 
 use crate::cache::CacheArgs;
+use crate::duration;
 use crate::error::Told;
 use crate::home;
 use crate::mounts::{self, Served};
@@ -22,7 +24,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use tenure_model::Ref;
+use tenure_model::{BranchName, Ref};
 use tenure_mount::kernel;
 
 /// What the process that stays says on its standard output once the mount is usable; anything else is an error's text.
@@ -36,7 +38,7 @@ const NOTE: &str = "note: ";
 /// Mount a branch of a drive on a directory
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  tenure mount work ~/work --create        make the drive where there is none\n  tenure mount work@attempt-1 ~/attempt    another branch\n  tenure mount work@before ~/look          a checkpoint, read-only\n  tenure mount work ~/work --server box:7430 --token-file ada.token\n  tenure mount work ~/work --shared        together with others\n  tenure unmount ~/work\n\nA mount whose server is restarted, or whose connection is cut, goes on when a server answers\nagain: what it has itself is used meanwhile, what it must ask or make durable waits, and\n`tenure status` says for what."
+    after_help = "Examples:\n  tenure mount work ~/work --create        make the drive where there is none\n  tenure mount work@attempt-1 ~/attempt    another branch\n  tenure mount work@before ~/look          a checkpoint, read-only\n  tenure mount work@try ~/try --fork-from main     a new branch, made from main as it is now\n  tenure mount work ~/work --server box:7430 --token-file ada.token\n  tenure mount work ~/work --shared        together with others\n  tenure unmount ~/work\n\nA mount whose server is restarted, or whose connection is cut, goes on when a server answers\nagain: what it has itself is used meanwhile, what it must ask or make durable waits, and\n`tenure status` says for what."
 )]
 pub(crate) struct Args {
     /// The drive, and its branch or checkpoint unless it is `main`
@@ -59,12 +61,19 @@ pub(crate) struct Args {
     shared: bool,
     /// Wait so long for a branch that another mount holds (such as 30s or 5m) [default: only for a holder that is silent, until its
     /// lease is over]
-    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "read_only")]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, conflicts_with = "read_only")]
     wait: Option<Duration>,
     /// Take the branch from whoever holds it, at once: their mount accepts nothing more, and what it has not made durable becomes a
     /// stray branch if it is still there to bring it
     #[arg(long, conflicts_with_all = ["read_only", "wait"])]
     take: bool,
+    /// Make the branch first, from another or from a checkpoint as it is now; refused where it is there, unless --if-absent says that
+    /// it is mounted then as it is
+    #[arg(long, value_name = "BRANCH|CHECKPOINT", value_parser = from, conflicts_with = "create")]
+    fork_from: Option<String>,
+    /// Mount the branch that --fork-from would make also where it is there already
+    #[arg(long, requires = "fork_from")]
+    if_absent: bool,
     /// Let other users use the mount; the kernel then checks every permission
     #[arg(long)]
     allow_other: bool,
@@ -142,19 +151,10 @@ impl Args {
     }
 }
 
-/// Reads a time such as `30s`, `5m`, `1h` or `0`.
-fn duration(text: &str) -> Result<Duration, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match &text[digits.len()..] {
-        "s" | "" => 1,
-        "m" => 60,
-        "h" => 3600,
-        other => return Err(format!("{other} is no unit of time; s, m and h are")),
-    };
-    let number: u32 = digits
-        .parse()
-        .map_err(|_| "a time is a whole number and a unit: 30s, 5m, 1h".to_owned())?;
-    Ok(Duration::from_secs(u64::from(number) * unit))
+/// Reads what a branch is made from: a name, with or without an `@` before it.
+fn from(text: &str) -> Result<String, String> {
+    let name = text.strip_prefix('@').unwrap_or(text);
+    BranchName::parse(name).map(|name| name.as_str().to_owned())
 }
 
 /// A command line from `mount` on.
@@ -308,18 +308,5 @@ mod tests {
         write(b"new\n");
         assert_eq!(read("mount-1.log"), b"new\n");
         assert!(read("mount-1.log.1").starts_with(b"one\ntwo\n-"));
-    }
-
-    #[test]
-    fn a_time_has_a_unit() {
-        let secs = |text| duration(text).map(|time| time.as_secs()).ok();
-        assert_eq!(
-            ["0", "7", "30s", "5m", "1h"].map(secs),
-            [0, 7, 30, 300, 3600].map(Some)
-        );
-        assert_eq!(
-            ["", "s", "-1s", "1.5s", "3 s", "1d", "5000000000s"].map(secs),
-            [None; 7]
-        );
     }
 }

@@ -1,5 +1,6 @@
 //! The tests of the command as a whole: it guards the house, and it mounts, is killed and mounts again.
 
+mod branches;
 mod closing;
 mod compared;
 mod files;

@@ -242,7 +242,7 @@ fn a_mount_that_is_refused_makes_nothing() {
         said.contains("would have no branch x") && said.contains("tenure fork none x"),
         "{said}"
     );
-    assert!(create("work@x").contains("tenure fork work@main x"));
+    assert!(create("work@x").contains("--fork-from main makes it of main"));
     assert_eq!(home.done(&["drive", "list"]), "work\n");
     assert!(!dir.exists());
     home.done(&["fork", "work", "x"]);

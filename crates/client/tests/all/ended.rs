@@ -6,6 +6,7 @@ use std::time::Duration;
 use tenure_client::{Branch, Options, Owner, Unsynced};
 use tenure_model::record::Source;
 use tenure_model::{BranchId, Ino};
+use tenure_wire::ForkAsk;
 
 /// Makes files and takes their names away, as the kernel does: it forgets an inode after that.
 fn remove(branch: &Branch, count: u32) {
@@ -44,7 +45,10 @@ fn what_was_removed_before_everything_is_synced_is_in_no_fork() {
         remove(&world.branch, 300);
         world.branch.sync_all().unwrap();
         let source = Source::Branch(BranchId(1));
-        world.owner.fork(&source, &branch_name("attempt")).unwrap();
+        world
+            .owner
+            .fork(&ForkAsk::new(source, branch_name("attempt")))
+            .unwrap();
         let inodes: Vec<_> = world
             .owner
             .branches()

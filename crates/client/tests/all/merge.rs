@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tenure_client::{Options, Seek};
 use tenure_model::Ino;
 use tenure_model::record::Source;
-use tenure_wire::{Access, Owner};
+use tenure_wire::{Access, ForkAsk, Owner};
 
 const PAGE: u64 = 4096;
 const MIB: u64 = 1 << 20;
@@ -190,7 +190,10 @@ fn forks_keep_what_they_have_while_the_base_is_merged() {
     let mut random = Random::new(6);
     let first = rewrite(&world, ino, (200, 30), &mut random);
     let source = Source::Branch(tenure_model::BranchId(1));
-    world.owner.fork(&source, &branch_name("attempt")).unwrap();
+    world
+        .owner
+        .fork(&ForkAsk::new(source, branch_name("attempt")))
+        .unwrap();
     let second = rewrite(&world, ino, (200, 300), &mut random);
     let world = world.reopen();
     assert!(world.read(ino) == second);

@@ -5,19 +5,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tenure_core::Branch;
-use tenure_model::record::Source;
+use tenure_model::record::Plan;
 use tenure_model::{
-    Address, Attr, Batch, BranchId, BranchName, CheckpointName, Failure, Ino, InoRange, Locked, PackNumber,
-    Refusal, SessionId,
+    Address, Attr, Batch, BranchId, BranchName, Failure, Ino, InoRange, Locked, PackNumber, Refusal,
+    SessionId,
 };
 use tenure_server::Drive;
 use tenure_wire::shared::{
     Borrow, Borrowed, Brought, Deed, Heard, LockAsk, Look, Ordered, Seen, Sharer, Yield,
 };
 use tenure_wire::{
-    Access, BranchInfo, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error, Hold, Lent, MergeAsk,
-    MergeTold, Opened, Owner, Placed, ResolveAsk, Room, Salvaged, SealedPack, Shipped, Standings, Status,
-    Turned, Who,
+    Access, BranchInfo, CheckpointAsk, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error,
+    ForkAsk, Hold, Lent, MergeAsk, MergeTold, Opened, Owner, Placed, ResolveAsk, Room, Salvaged, SealedPack,
+    Shipped, Standings, Status, Turned, Usage, Who,
 };
 
 /// Is called once.
@@ -296,17 +296,24 @@ impl Owner<Branch> for Watched {
         self.drive.room()
     }
 
-    fn fork(&self, from: &Source, name: &BranchName) -> Result<Created, Error> {
-        self.drive.fork(from, name)
+    fn fork(&self, ask: &ForkAsk) -> Result<Created, Error> {
+        self.drive.fork(ask)
     }
 
-    fn checkpoint(
-        &self,
-        branch: &BranchName,
-        name: &CheckpointName,
-        message: &str,
-    ) -> Result<Created, Error> {
-        self.drive.checkpoint(branch, name, message)
+    fn checkpoint(&self, ask: &CheckpointAsk) -> Result<Created, Error> {
+        self.drive.checkpoint(ask)
+    }
+
+    fn rename(&self, name: &str, to: &BranchName) -> Result<(), Error> {
+        self.drive.rename(name, to)
+    }
+
+    fn set_plan(&self, plan: Plan) -> Result<(), Error> {
+        self.drive.set_plan(plan)
+    }
+
+    fn plan(&self) -> Result<Plan, Error> {
+        self.drive.plan()
     }
 
     fn delete_branch(&self, name: &BranchName) -> Result<(), Error> {
@@ -343,6 +350,10 @@ impl Owner<Branch> for Watched {
 
     fn status(&self) -> Result<Status, Error> {
         self.drive.status()
+    }
+
+    fn usage(&self) -> Result<Usage, Error> {
+        self.drive.usage()
     }
 
     fn fold(&self) -> Result<(), Error> {

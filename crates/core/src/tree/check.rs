@@ -24,6 +24,16 @@ pub trait Pages {
     fn is_known(&mut self, at: &Address) -> bool;
     /// Is told a stored page after all pages below it.
     fn visit(&mut self, at: &Address);
+
+    /// Tells whether it wants to be told entries: leaves are loaded then.
+    fn wants_entries(&self) -> bool {
+        false
+    }
+
+    /// Is told an entry of a leaf that is looked into; once more where a page was missing.
+    fn entry(&mut self, key: &[u8], value: &[u8]) {
+        let _ = (key, value);
+    }
 }
 
 /// Visits the stored pages at and below `edge`, children before parents.
@@ -32,11 +42,21 @@ pub(super) fn pages(edge: &Arc<Page>, visitor: &mut dyn Pages) -> Result<(), Mis
     if at.is_some_and(|at| visitor.is_known(at)) {
         return Ok(());
     }
-    if !edge.is_known_leaf()
-        && let Body::Branch(branch) = &*edge.read()?
-    {
-        for child in &branch.children {
-            pages(child, visitor)?;
+    if !edge.is_known_leaf() || visitor.wants_entries() {
+        match &*edge.read()? {
+            Body::Branch(branch) => {
+                for child in &branch.children {
+                    pages(child, visitor)?;
+                }
+            }
+            Body::Leaf(entries) if visitor.wants_entries() => {
+                let mut key = Vec::new();
+                for entry in 0..entries.len() {
+                    let value = entries.read(entry, &mut key);
+                    visitor.entry(&key, value);
+                }
+            }
+            Body::Leaf(_) => {}
         }
     }
     at.into_iter().for_each(|at| visitor.visit(at));

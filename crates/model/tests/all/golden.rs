@@ -1,17 +1,21 @@
 //! The bytes of every kind of value, as they were written first. They are kept for ever: a program reads what the
 //! programs before it have written, so a file under `tests/golden/` is added and never changed.
 
+mod records;
+
+use records::{records, records_of_lines, records_of_sessions, turns};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use tenure_model::acl::Acl;
 use tenure_model::attr::Xattrs;
 use tenure_model::batch::chain_start;
 use tenure_model::codec::Codec;
-use tenure_model::record::Source;
+use tenure_model::record::{Maker, Plan, Source};
 use tenure_model::{
     Act, ActId, Address, Attr, AttrChange, Batch, BranchId, BranchName, CheckpointName, ChunkPlace, Conflict,
     ConflictKind, Digest, Epoch, Extent, FileOutcome, Ino, Kind, Name, NewNode, Op, PackNumber, Past, Piece,
-    Record, RenameMode, Root, Seq, SessionId, Stretch, Timestamp, Turn, What, Why, XattrMode, XattrName,
+    Record, RenameMode, RequestKey, Root, Seq, SessionId, Stretch, Timestamp, Turn, What, Why, XattrMode,
+    XattrName,
 };
 
 const NOON: Timestamp = Timestamp {
@@ -302,123 +306,6 @@ fn chunk_place(inline: Option<Box<[u8]>>) -> ChunkPlace {
     }
 }
 
-/// Every other variant of `Record`.
-fn records() -> Vec<(&'static str, Record)> {
-    let (session, branch, time) = (SessionId(3), BranchId(2), NOON);
-    vec![
-        (
-            "record_drive_created",
-            Record::DriveCreated {
-                hash_key: std::array::from_fn(|at| at as u8),
-                branch: branch_name("main"),
-                uid: 1000,
-                gid: 100,
-                time,
-            },
-        ),
-        (
-            "record_session_opened",
-            Record::SessionOpened {
-                session,
-                who: "agent@host \u{2713}".to_owned(),
-                hosted: true,
-                time,
-            },
-        ),
-        ("record_session_closed", Record::SessionClosed { session }),
-        (
-            "record_granted",
-            Record::Granted {
-                session,
-                branch,
-                inos: 1 << 20,
-            },
-        ),
-        (
-            "record_inos_lent",
-            Record::InosLent {
-                session,
-                count: 1 << 20,
-            },
-        ),
-        ("record_returned", Record::Returned { branch }),
-        ("record_batch", Record::Batch(batch())),
-        (
-            "record_forked",
-            Record::Forked {
-                from: Source::Branch(branch),
-                name: branch_name("try-1"),
-                time,
-            },
-        ),
-        (
-            "record_forked_from_checkpoint",
-            Record::Forked {
-                from: Source::Checkpoint(checkpoint_name("v1.0")),
-                name: branch_name("try-2"),
-                time,
-            },
-        ),
-        ("record_branch_deleted", Record::BranchDeleted { branch }),
-        (
-            "record_checkpoint_made",
-            Record::CheckpointMade {
-                branch,
-                name: checkpoint_name("v1.0"),
-                message: "before the move".to_owned(),
-                time,
-            },
-        ),
-        (
-            "record_checkpoint_deleted",
-            Record::CheckpointDeleted {
-                name: checkpoint_name("v1.0"),
-            },
-        ),
-    ]
-}
-
-/// Those about who shares a branch, and about who has lost one.
-fn records_of_sessions() -> Vec<(&'static str, Record)> {
-    let (session, branch) = (SessionId(3), BranchId(2));
-    vec![
-        (
-            "record_joined",
-            Record::Joined {
-                session,
-                branch,
-                inos: 1 << 20,
-            },
-        ),
-        ("record_left", Record::Left { session, branch }),
-        ("record_act", Record::Act(act())),
-        (
-            "record_dropped",
-            Record::Dropped {
-                branch,
-                ino: Ino(300),
-            },
-        ),
-        (
-            "record_revoked",
-            Record::Revoked {
-                branch: BranchId(300),
-                stray: branch_name("stray-main-box-7"),
-                time: NOON,
-            },
-        ),
-        (
-            "record_ousted",
-            Record::Ousted {
-                session,
-                branch: BranchId(300),
-                stray: branch_name("stray-main-box-7"),
-                time: NOON,
-            },
-        ),
-    ]
-}
-
 /// What is said of merges.
 fn hold_outcomes(golden: &mut Golden) {
     let conflict = Conflict {
@@ -452,60 +339,6 @@ fn hold_outcomes(golden: &mut Golden) {
     for (number, kind) in ConflictKind::ALL.into_iter().enumerate() {
         assert_eq!(kind as usize, number, "{kind:?}");
     }
-}
-
-/// Those by which a branch becomes another state.
-fn turns() -> Vec<(&'static str, Record)> {
-    let past = Past {
-        stretch: Stretch {
-            line: BranchId(300),
-            since: Seq(1000),
-        },
-        at: Seq(2000),
-        root: Root {
-            page: address(),
-            inodes: 300,
-            bytes: 1 << 40,
-        },
-    };
-    let turn = |why| {
-        Record::Turned(Turn {
-            branch: BranchId(2),
-            to: Root {
-                inodes: 301,
-                ..past.root
-            },
-            inos: 5,
-            why,
-            by: "ada on loom".into(),
-            time: NOON,
-        })
-    };
-    let path = Box::from(*b"src/lib.rs");
-    vec![
-        (
-            "record_turned_merged",
-            turn(Why::Merged {
-                from: "try".into(),
-                past,
-            }),
-        ),
-        (
-            "record_turned_undone",
-            turn(Why::Undone {
-                to: "good".into(),
-                past,
-            }),
-        ),
-        (
-            "record_turned_restored",
-            turn(Why::Restored {
-                path: Box::clone(&path),
-                from: "good".into(),
-            }),
-        ),
-        ("record_turned_resolved", turn(Why::Resolved { path })),
-    ]
 }
 
 fn act() -> Act {
@@ -605,6 +438,7 @@ fn every_kind_of_value_is_its_golden_bytes() {
     golden.holds("batch", &batch());
     records()
         .into_iter()
+        .chain(records_of_lines())
         .chain(records_of_sessions())
         .chain(turns())
         .for_each(|(name, record)| golden.holds(name, &record));

@@ -5,11 +5,11 @@ use proptest::option;
 use proptest::prelude::*;
 use tenure_model::attr::Xattrs;
 use tenure_model::batch::{Batch, ChunkPlace};
-use tenure_model::record::Source;
+use tenure_model::record::{Maker, Plan, Source};
 use tenure_model::{
     Act, ActId, Address, Attr, AttrChange, BranchId, BranchName, CheckpointName, Digest, Epoch, Extent, Ino,
-    Kind, Name, NewNode, Op, PackNumber, Past, Piece, Record, RenameMode, Root, Seq, SessionId, Stretch,
-    Timestamp, Turn, Why, XattrMode, XattrName, limits,
+    Kind, Name, NewNode, Op, PackNumber, Past, Piece, Record, RenameMode, RequestKey, Root, Seq, SessionId,
+    Stretch, Timestamp, Turn, Why, XattrMode, XattrName, limits,
 };
 
 /// Numbers of every length, the small and the extreme ones often.
@@ -82,6 +82,10 @@ pub(crate) fn branch_name() -> impl Strategy<Value = BranchName> + Clone {
 
 pub(crate) fn checkpoint_name() -> impl Strategy<Value = CheckpointName> + Clone {
     REFERENCE.prop_filter_map("a name", |text| CheckpointName::parse(&text).ok())
+}
+
+pub(crate) fn request_key() -> impl Strategy<Value = RequestKey> + Clone {
+    "[!-~]{1,200}".prop_filter_map("a key", |text| RequestKey::parse(&text).ok())
 }
 
 prop_compose! {
@@ -390,16 +394,44 @@ fn act() -> BoxedStrategy<Act> {
 fn branch_record() -> BoxedStrategy<Record> {
     let branch = number().prop_map(BranchId);
     prop_oneof![
-        (source(), branch_name(), time()).prop_map(|(from, name, time)| Record::Forked { from, name, time }),
-        branch.clone().prop_map(|branch| Record::BranchDeleted { branch }),
-        (branch.clone(), checkpoint_name(), ".{0,40}", time()).prop_map(|(branch, name, message, time)| {
-            Record::CheckpointMade {
-                branch,
+        (
+            source(),
+            branch_name(),
+            time(),
+            option::of(time()),
+            option::of(request_key())
+        )
+            .prop_map(|(from, name, time, until, key)| Record::Forked {
+                from,
                 name,
-                message,
                 time,
-            }
-        }),
+                until,
+                key,
+            }),
+        (branch.clone(), branch_name()).prop_map(|(line, name)| Record::Renamed { line, name }),
+        (number(), number()).prop_map(|(every_secs, keep_secs)| Record::Planned(Plan {
+            every_secs,
+            keep_secs
+        })),
+        branch.clone().prop_map(|branch| Record::BranchDeleted { branch }),
+        (
+            branch.clone(),
+            checkpoint_name(),
+            ".{0,40}",
+            time(),
+            option::of(time()),
+            any::<bool>()
+        )
+            .prop_map(
+                |(branch, name, message, time, until, is_owners)| Record::CheckpointMade {
+                    branch,
+                    name,
+                    message,
+                    time,
+                    until,
+                    maker: if is_owners { Maker::Owner } else { Maker::Asked },
+                }
+            ),
         checkpoint_name().prop_map(|name| Record::CheckpointDeleted { name }),
         (branch.clone(), branch_name(), time()).prop_map(|(branch, stray, time)| Record::Revoked {
             branch,

@@ -7,7 +7,7 @@ use super::patience::holds_directory;
 use super::pending::Pending;
 use super::pool::Pool;
 use super::waiting::Waiting;
-use super::{Served, hidden};
+use super::{Served, checkpoints, hidden};
 use crate::kernel::{Errno, Kept, Operation, Reply, Request};
 use tenure_client::wait;
 
@@ -44,7 +44,8 @@ impl Pools {
 
 /// Tells whether a request is about what the owner tells people about itself.
 fn is_told(request: &Request<'_>) -> bool {
-    hidden::is_hidden(request.nodeid) || matches!(request.operation, Operation::Statfs)
+    let is_told = hidden::is_hidden(request.nodeid) && !checkpoints::is_inside(request.nodeid);
+    is_told || matches!(request.operation, Operation::Statfs)
 }
 
 impl Served {

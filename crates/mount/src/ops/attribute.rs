@@ -37,7 +37,7 @@ pub(super) fn stat(ino: Ino, attr: &Attr) -> kernel::Attr {
     }
 }
 
-fn time(at: Timestamp) -> Time {
+pub(super) fn time(at: Timestamp) -> Time {
     Time {
         seconds: at.secs,
         nanoseconds: at.nanos,

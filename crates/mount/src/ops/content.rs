@@ -31,7 +31,7 @@ const MODES: [u32; 8] = [
 ];
 
 pub(super) const SEEK_DATA: u32 = 3;
-const SEEK_HOLE: u32 = 4;
+pub(super) const SEEK_HOLE: u32 = 4;
 
 /// The most that a COPY_FILE_RANGE with a narrow answer may say it has copied.
 const NARROW_COPY_MAX: u64 = 1 << 30;

@@ -1,9 +1,11 @@
 //! `.tenure` in the root of a mount: not listed, but there for whoever asks by name. `status` in it tells how the mount is;
-//! an fsync of it makes everything durable, and keeps nobody from any name meanwhile.
+//! an fsync of it makes everything durable, and keeps nobody from any name meanwhile. Behind `checkpoints` is what `super::checkpoints`
+//! shows.
 //!
 //! Invariant: a look-up of `status` gives the kernel an inode of its own with the text of that moment, so no cache ever serves
 //! an old one.
 
+use super::checkpoints::{self, Checkpoints, Shelves};
 use super::content::SEEK_DATA;
 use super::pending::Pending;
 use crate::kernel::{Attr, DirectoryBuffer, Entry, Errno, Operation, ROOT, Reply, Request, Statx};
@@ -12,12 +14,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_client::wait;
+use tenure_model::Clock;
 
 /// The name that is taken in every root.
 const NAME: &[u8] = b".tenure";
 const STATUS: &[u8] = b"status";
 /// The first number of what is hidden: far beyond every inode number that is lent.
-const DIRECTORY: u64 = 1 << 62;
+pub(super) const DIRECTORY: u64 = 1 << 62;
 /// Texts that are kept for readers at a time.
 const TEXTS_MAX: usize = 256;
 
@@ -27,10 +30,19 @@ pub(super) type Counts = BTreeMap<String, u64>;
 /// Writes the text of `status`, given what the kernel has asked so far.
 pub type Status = Box<dyn Fn(Counts) -> Vec<u8> + Send + Sync>;
 
+/// What stands in `.tenure`.
+pub struct Inside {
+    /// Writes the text of `status`.
+    pub status: Status,
+    /// What stands in `checkpoints`.
+    pub checkpoints: Box<dyn Checkpoints>,
+}
+
 /// What is hidden in a mount.
 pub(super) struct Hidden {
     status: Status,
     texts: Mutex<Texts>,
+    shelves: Shelves,
 }
 
 #[derive(Default)]
@@ -40,10 +52,11 @@ struct Texts {
 }
 
 impl Hidden {
-    pub(super) fn new(status: Status) -> Self {
+    pub(super) fn new(inside: Inside, clock: Arc<dyn Clock>) -> Self {
         Hidden {
-            status,
+            status: inside.status,
             texts: Mutex::default(),
+            shelves: Shelves::new(inside.checkpoints, clock),
         }
     }
 
@@ -67,6 +80,12 @@ impl Hidden {
                 Operation::Lookup { name } if request.nodeid == DIRECTORY && *name == STATUS => {
                     self.tell(pending, counts);
                 }
+                Operation::Lookup { name } if request.nodeid == DIRECTORY && *name == checkpoints::NAME => {
+                    if let Some(reply) = pending.take() {
+                        reply.entry(&self.shelves.entry());
+                    }
+                }
+                _ if checkpoints::is_one(request.nodeid) => self.shelves.answer(request, pending),
                 _ => {
                     if let Some(reply) = pending.take() {
                         self.answer_hidden(request, reply);
@@ -228,7 +247,7 @@ fn entry(ino: u64, attr: Attr) -> Entry {
     }
 }
 
-fn directory_attr() -> Attr {
+pub(super) fn directory_attr() -> Attr {
     Attr {
         ino: DIRECTORY,
         mode: 0o040_555,
@@ -250,7 +269,7 @@ fn text_attr(text: &[u8]) -> Attr {
     }
 }
 
-fn statx(attr: Attr) -> Statx {
+pub(super) fn statx(attr: Attr) -> Statx {
     Statx {
         attr,
         ..Statx::default()
@@ -259,14 +278,19 @@ fn statx(attr: Attr) -> Statx {
 
 fn listing(offset: u64, size: u32, plus: bool) -> DirectoryBuffer {
     let mut listing = DirectoryBuffer::new(size);
-    let names: [(&[u8], u32); 3] = [(b".", 0o040_000), (b"..", 0o040_000), (STATUS, 0o100_000)];
+    let names: [(&[u8], u32); 4] = [
+        (b".", 0o040_000),
+        (b"..", 0o040_000),
+        (STATUS, 0o100_000),
+        (checkpoints::NAME, 0o040_000),
+    ];
     for (next, (name, mode)) in (1u64..).zip(names).filter(|(next, _)| *next > offset) {
         let attr = Attr {
             ino: DIRECTORY,
             mode,
             ..Attr::default()
         };
-        // Three short names fit in the smallest listing that the kernel asks for.
+        // Four short names fit in the smallest listing that the kernel asks for.
         let _ = match plus {
             true => listing.add_plus(
                 &Entry {

@@ -1,7 +1,7 @@
 //! A branch that is mounted on a directory.
 
 use super::again::Pools;
-use super::hidden::{Hidden, Status};
+use super::hidden::{Hidden, Inside};
 use super::known::Known;
 use super::patience::Patience;
 use super::{Requests, Served, Settings, TTL_EXCLUSIVE, TTL_SHARED};
@@ -84,14 +84,14 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// Mounts a branch on `dir`. `status` writes what `.tenure/status` shows; `on_end` is called when the mount is
+    /// Mounts a branch on `dir`. `inside` is what `.tenure` shows; `on_end` is called when the mount is
     /// gone, however that comes.
     pub fn attach(
         branch: impl Into<Had>,
         clock: Arc<dyn Clock>,
         dir: &Path,
         options: &Options,
-        status: Status,
+        inside: Inside,
         on_end: Box<dyn FnOnce() + Send>,
     ) -> Result<Mount, MountError> {
         let had = branch.into();
@@ -111,11 +111,11 @@ impl Mount {
             myself: Weak::clone(myself),
             branch,
             shared,
-            clock,
+            clock: Arc::clone(&clock),
             known: Known::default(),
             pools: Pools::default(),
             patience: Patience::default(),
-            hidden: Hidden::new(status),
+            hidden: Hidden::new(inside, clock),
             settings: Settings {
                 kernel_checks,
                 xattrs: options.xattrs,

@@ -74,7 +74,7 @@ impl Served {
 }
 
 /// Answers with the bytes, or with how many there are where the caller asks for that.
-fn answer_sized(reply: Reply, bytes: &[u8], size: u32) {
+pub(super) fn answer_sized(reply: Reply, bytes: &[u8], size: u32) {
     match size as usize {
         0 => reply.xattr_size(bytes.len() as u32),
         size if bytes.len() > size => reply.error(Errno::RANGE),

@@ -3,13 +3,13 @@
 //! Invariant: equal records in equal order make equal rows; nothing here is drawn, and no clock is read.
 
 use super::recent::Recent;
-use super::{After, Folded, Grant, Head, Line, LineKind, Open, Session, State, batch_digest, row};
+use super::{After, Folded, Grant, Head, Line, LineKind, Open, Session, State, asked, batch_digest, row};
 use tenure_core::{Branch, Totals, Tree};
 use tenure_model::attr::{Attr, Kind, Xattrs};
 use tenure_model::batch::chain_start;
-use tenure_model::record::{FIRST_LENT_INO, Source};
+use tenure_model::record::{FIRST_LENT_INO, Maker, Source};
 use tenure_model::{
-    Batch, BranchId, Digest, Ino, InoRange, Record, Root, Seq, SessionId, Timestamp, Turn, Why,
+    Batch, BranchId, Digest, Ino, InoRange, Record, RequestKey, Root, Seq, SessionId, Timestamp, Turn, Why,
 };
 use tenure_store::pack::PackName;
 
@@ -17,6 +17,15 @@ use tenure_store::pack::PackName;
 const FIRST_LINE: BranchId = BranchId(1);
 /// Permissions of a drive's root directory.
 const ROOT_MODE: u32 = 0o755;
+
+/// A line that is made from another.
+struct New<'a> {
+    name: &'a str,
+    kind: LineKind,
+    time: Timestamp,
+    until: Option<Timestamp>,
+    key: Option<RequestKey>,
+}
 
 impl State {
     /// Makes the change that an accepted record says, which has its place in the order. `after` is what it makes of a branch, as was found before.
@@ -37,49 +46,45 @@ impl State {
                 who,
                 hosted,
                 time,
-            } => {
-                let row = Session {
-                    who: who.clone(),
-                    hosted: *hosted,
-                    is_over: false,
-                    opened: *time,
-                    inos: Vec::new(),
-                };
-                self.put(&row::session_key(*session), &row);
-            }
+            } => self.open_session(*session, who, *hosted, *time),
             Record::SessionClosed { session } => self.remove(&row::session_key(*session)),
             Record::Granted {
                 session,
                 branch,
                 inos,
-            } => {
-                let grant = Grant {
-                    session: *session,
-                    number: 0,
-                    digest: chain_start(*session, *branch, self.begun().next_ino),
-                };
-                self.put(&row::grant_key(*branch), &grant);
-                self.recent.remove(branch);
-                self.become_after(*branch, after);
-                self.lend_inos(*session, *inos);
-            }
+            } => self.grant_whole(*session, *branch, *inos, after),
             Record::InosLent { session, count } => self.lend_inos(*session, *count),
             Record::Returned { branch } => self.take_back(*branch, after),
             Record::Batch(batch) => self.adopt(batch, batch_digest(batch), after),
-            Record::Forked { from, name, time } => self.fork(from, name.as_str(), *time),
+            Record::Forked {
+                from,
+                name,
+                time,
+                until,
+                key,
+            } => {
+                let kind = LineKind::Branch;
+                let (name, key) = (name.as_str(), key.clone());
+                self.derive(
+                    from,
+                    New {
+                        name,
+                        kind,
+                        time: *time,
+                        until: *until,
+                        key,
+                    },
+                );
+            }
             Record::BranchDeleted { branch } => self.delete(*branch),
             Record::CheckpointMade {
                 branch,
                 name,
                 message,
                 time,
-            } => {
-                let kind = LineKind::Checkpoint {
-                    message: message.clone(),
-                };
-                let from = Source::Branch(*branch);
-                self.derive(&from, name.as_str(), kind, *time);
-            }
+                until,
+                maker,
+            } => self.name_state(*branch, (name.as_str(), message), *time, (*until, *maker)),
             Record::CheckpointDeleted { name } => {
                 let (id, _) = self.named(name.as_str()).expect("the record was permitted");
                 self.delete(id);
@@ -96,6 +101,7 @@ impl State {
             Record::Left { session, branch } => drop(self.leave(*branch, *session)),
             Record::Act(act) => {
                 self.become_after(act.branch, after);
+                self.note_change(act.branch);
                 self.remember_act(act);
             }
             Record::Dropped { branch, .. } => self.become_after(*branch, after),
@@ -107,6 +113,54 @@ impl State {
                 time,
             } => self.oust((*session, *branch), stray.as_str(), *time),
             Record::Turned(turn) => self.turn(turn, after),
+            Record::Renamed { line, name } => self.rename(*line, name.as_str()),
+            Record::Planned(plan) => self.put(&row::plan_key(), plan),
+        }
+    }
+
+    fn open_session(&mut self, session: SessionId, who: &str, hosted: bool, opened: Timestamp) {
+        let row = Session {
+            who: who.to_owned(),
+            hosted,
+            is_over: false,
+            opened,
+            inos: Vec::new(),
+        };
+        self.put(&row::session_key(session), &row);
+    }
+
+    fn grant_whole(&mut self, session: SessionId, branch: BranchId, inos: u64, after: After) {
+        let grant = Grant {
+            session,
+            number: 0,
+            digest: chain_start(session, branch, self.begun().next_ino),
+        };
+        self.put(&row::grant_key(branch), &grant);
+        self.recent.remove(&branch);
+        self.become_after(branch, after);
+        self.lend_inos(session, inos);
+    }
+
+    fn name_state(
+        &mut self,
+        branch: BranchId,
+        (name, message): (&str, &str),
+        time: Timestamp,
+        (until, maker): (Option<Timestamp>, Maker),
+    ) {
+        let message = message.to_owned();
+        let kind = LineKind::Checkpoint { message, maker };
+        let key = None;
+        let new = New {
+            name,
+            kind,
+            time,
+            until,
+            key,
+        };
+        self.derive(&Source::Branch(branch), new);
+        if maker == Maker::Owner {
+            self.forget_change(branch);
         }
     }
 
@@ -114,6 +168,7 @@ impl State {
     pub(crate) fn adopt(&mut self, batch: &Batch, digest: Digest, after: After) {
         let (line, _) = self.granted(batch).expect("the batch was permitted");
         self.become_after(line, after);
+        self.note_change(line);
         if line == batch.branch && self.remember_shipped(batch, digest) {
             return;
         }
@@ -180,6 +235,11 @@ impl State {
             made: time,
             root: None,
             totals: branch.totals(),
+            base: None,
+            until: None,
+            key: None,
+            is_changed: false,
+            by: None,
         };
         self.add_line(FIRST_LINE, &line, Some(branch));
     }
@@ -228,7 +288,14 @@ impl State {
             by: grant.session,
             base: grant.number,
         };
-        let stray = self.derive(&Source::Branch(id), name, kind, time);
+        let new = New {
+            name,
+            kind,
+            time,
+            until: None,
+            key: None,
+        };
+        let stray = self.derive(&Source::Branch(id), new);
         let mut line = self.line(stray).expect("it was made just now");
         line.from = format!("{} of {}", line.from, session.who);
         self.put(&row::line_key(stray), &line);
@@ -240,20 +307,26 @@ impl State {
         self.put(&row::session_key(grant.session), &session);
     }
 
-    fn fork(&mut self, from: &Source, name: &str, time: Timestamp) {
-        self.derive(from, name, LineKind::Branch, time);
-    }
-
-    fn derive(&mut self, from: &Source, name: &str, kind: LineKind, time: Timestamp) -> BranchId {
+    fn derive(&mut self, from: &Source, new: New<'_>) -> BranchId {
         let (base, base_line) = self.source(from).expect("the record was permitted");
         let branch = self.open.get(&base).map(|open| open.branch.clone());
+        let by = match &new.kind {
+            LineKind::Checkpoint { .. } => self.holders(base),
+            LineKind::Branch | LineKind::Stray { .. } => None,
+        };
+        let asked = asked(from, new.name, new.until.map(|until| until.since(new.time)));
         let line = Line {
-            name: name.to_owned(),
-            kind,
+            name: new.name.to_owned(),
+            kind: new.kind,
             from: format!("{} {}", base_line.kind.noun(), base_line.name),
-            made: time,
+            made: new.time,
             root: base_line.root,
             totals: base_line.totals,
+            base: Some(base),
+            until: new.until,
+            key: new.key,
+            is_changed: false,
+            by,
         };
         let mut head = self.begun();
         let id = head.next_line;
@@ -261,7 +334,18 @@ impl State {
         self.put(&row::head_key(), &head);
         self.add_line(id, &line, branch);
         self.descend(id, base, self.applied);
+        if let Some(key) = &line.key {
+            self.put(&row::request_key(key), &row::Keyed { line: id, asked });
+        }
         id
+    }
+
+    fn rename(&mut self, id: BranchId, name: &str) {
+        let mut line = self.line(id).expect("the record was permitted");
+        self.remove(&row::name_key(&line.name));
+        name.clone_into(&mut line.name);
+        self.put(&row::name_key(name), &id.0);
+        self.put(&row::line_key(id), &line);
     }
 
     fn add_line(&mut self, id: BranchId, line: &Line, branch: Option<Branch>) {
@@ -282,8 +366,12 @@ impl State {
     fn delete(&mut self, id: BranchId) {
         let line = self.line(id).expect("the record was permitted");
         self.remove(&row::name_key(&line.name));
+        if let Some(key) = &line.key {
+            self.remove(&row::request_key(key));
+        }
         self.remove(&row::line_key(id));
         self.open.remove(&id);
+        self.changed.remove(&id);
         self.forget_stretch(id);
     }
 
@@ -298,6 +386,7 @@ impl State {
             }
         };
         self.become_after(turn.branch, After::Branch(after));
+        self.note_change(turn.branch);
         head.next_ino = Ino(head.next_ino.0 + turn.inos);
         self.put(&row::head_key(), &head);
         match &turn.why {

@@ -4,7 +4,7 @@
 //! there, which numbers were lent to whom) is asked in `session`, `lend` and `ship`.
 
 use super::sharing::Sharing;
-use super::{Grant, LineKind, State};
+use super::{Grant, State};
 use tenure_model::record::Source;
 use tenure_model::{Batch, BranchId, Record, Refusal, SessionId};
 
@@ -17,7 +17,7 @@ impl State {
             return Err(because("a drive begins once, with its first record"));
         }
         match record {
-            Record::DriveCreated { .. } => Ok(()),
+            Record::DriveCreated { .. } | Record::Planned(_) => Ok(()),
             Record::SessionOpened { session, .. } => match self.session(*session) {
                 None => Ok(()),
                 Some(_) => Err(because("two sessions cannot have one number")),
@@ -34,8 +34,14 @@ impl State {
             Record::InosLent { session, .. } => self.knows(*session),
             Record::Returned { branch } => self.grant(*branch).map(drop).ok_or(Refusal::Stale),
             Record::Batch(batch) => self.permits_batch(batch),
-            Record::Forked { from, name, .. } => {
+            Record::Forked { from, name, key, .. } => {
                 self.source(from).ok_or_else(|| no_source(from))?;
+                if let Some((line, _)) = key.as_ref().and_then(|key| self.keyed(key)) {
+                    return Err(because(&format!(
+                        "the request with that key has made {}",
+                        line.name
+                    )));
+                }
                 self.is_free(name.as_str())
             }
             Record::BranchDeleted { branch } => self.permits_deletion(*branch),
@@ -82,6 +88,11 @@ impl State {
                 sharing.grant(*session).ok_or(Refusal::Stale)?;
                 self.is_free(stray.as_str())
             }
+            Record::Renamed { line, name } => {
+                self.line(*line)
+                    .ok_or_else(|| because("the drive has no such branch or checkpoint (any more)"))?;
+                self.is_free(name.as_str())
+            }
         }
     }
 
@@ -121,6 +132,15 @@ impl State {
         })
     }
 
+    /// Returns who holds or shares a branch, in words.
+    pub(crate) fn holders(&self, branch: BranchId) -> Option<String> {
+        let holder = self.grant(branch).and_then(|grant| self.session(grant.session));
+        let holder = holder
+            .filter(|session| !session.is_over)
+            .map(|session| session.who);
+        holder.or_else(|| self.sharing(branch).map(|sharing| self.sharers(sharing)))
+    }
+
     /// Returns who shares a branch, in words.
     pub(crate) fn sharers(&self, sharing: &Sharing) -> String {
         let who = |session| self.session(session).map(|session| session.who);
@@ -157,8 +177,7 @@ impl State {
         if let Some(grant) = self.grant(branch) {
             return Err(self.held(branch, grant));
         }
-        let is_other = |(id, line): &(BranchId, super::Line)| *id != branch && line.kind == LineKind::Branch;
-        if self.lines().iter().any(is_other) {
+        if self.has_other_branch(branch) {
             Ok(())
         } else {
             Err(because(

@@ -8,8 +8,9 @@ use super::recent::Recent;
 use super::sharing::Sharing;
 use tenure_core::Totals;
 use tenure_model::codec::{Codec, Malformed, Reader, malformed, put_bytes, put_list, put_option, put_varint};
+use tenure_model::record::{Maker, Plan};
 use tenure_model::{
-    Address, BranchId, Digest, Ino, InoRange, PackNumber, Seq, SessionId, Stretch, Timestamp,
+    Address, BranchId, Digest, Ino, InoRange, PackNumber, RequestKey, Seq, SessionId, Stretch, Timestamp,
 };
 
 const HEAD: u8 = 0;
@@ -22,6 +23,8 @@ const RECENT: u8 = 6;
 const SHARING: u8 = 7;
 const STRETCH: u8 = 8;
 const EDGE: u8 = 9;
+const KEY: u8 = 10;
+const PLAN: u8 = 11;
 
 /// The version of all rows; a state of a later one is refused.
 const VERSION: u8 = 1;
@@ -93,6 +96,16 @@ pub(crate) fn edge_of(key: &[u8]) -> (Stretch, Seq) {
     (stretch, Seq(number(2)))
 }
 
+/// Key of what a request was that had a key.
+pub(crate) fn request_key(key: &RequestKey) -> Vec<u8> {
+    [&[KEY], key.as_str().as_bytes()].concat()
+}
+
+/// Key of the plan by which the owner makes checkpoints by itself.
+pub(crate) fn plan_key() -> [u8; 1] {
+    [PLAN]
+}
+
 /// First keys of the kinds, and what is behind the last of them.
 pub(crate) const LINES: (&[u8], &[u8]) = (&[LINE], &[NAME]);
 pub(crate) const NAMES: (&[u8], &[u8]) = (&[NAME], &[GRANT]);
@@ -102,6 +115,7 @@ pub(crate) const PACKS: (&[u8], &[u8]) = (&[PACK], &[RECENT]);
 pub(crate) const RECENTS: (&[u8], &[u8]) = (&[RECENT], &[SHARING]);
 pub(crate) const SHARINGS: (&[u8], &[u8]) = (&[SHARING], &[STRETCH]);
 pub(crate) const EDGES: (&[u8], &[u8]) = (&[EDGE], &[EDGE + 1]);
+pub(crate) const KEYS: (&[u8], &[u8]) = (&[KEY], &[KEY + 1]);
 
 fn numbered(kind: u8, number: u64) -> [u8; 9] {
     let mut key = [kind; 9];
@@ -134,6 +148,8 @@ pub(crate) fn look_at(key: &[u8], value: &[u8]) -> Result<(), Malformed> {
             Some(_) => Ok(()),
             None => Err(malformed("edge: it has no root")),
         },
+        Some(&KEY) => Keyed::parsed(value).map(drop),
+        Some(&PLAN) if key.len() == 1 => Plan::parsed(value).map(drop),
         Some(_) | None => Err(malformed("row: it is of no kind")),
     }
 }
@@ -188,7 +204,24 @@ pub(crate) struct Line {
     pub(crate) root: Option<Address>,
     /// What it held then.
     pub(crate) totals: Totals,
+    /// The line that it was made from; none of the first one, and where an earlier version made it.
+    pub(crate) base: Option<BranchId>,
+    /// From when on it goes by itself, once nobody holds it.
+    pub(crate) until: Option<Timestamp>,
+    /// The key of the request that made it.
+    pub(crate) key: Option<RequestKey>,
+    /// Whether it was changed since the owner has made a checkpoint of it by itself, or since it was made.
+    pub(crate) is_changed: bool,
+    /// Of a checkpoint, who held or shared its branch then, in words.
+    pub(crate) by: Option<String>,
 }
+
+/// Flags of what stands behind a line that an earlier version would have written.
+const HAS_BASE: u8 = 1;
+const HAS_END: u8 = 2;
+const HAS_KEY: u8 = 4;
+const CHANGED: u8 = 8;
+const HAS_HOLDER: u8 = 16;
 
 /// Whether a line still changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -199,6 +232,8 @@ pub(crate) enum LineKind {
     Checkpoint {
         /// What it is for, in words.
         message: String,
+        /// Who has it made.
+        maker: Maker,
     },
     /// It does: it began as what a branch was when that was taken from its holder.
     Stray {
@@ -235,8 +270,11 @@ impl Codec for Line {
         put_bytes(out, self.name.as_bytes());
         match &self.kind {
             LineKind::Branch => out.push(0),
-            LineKind::Checkpoint { message } => {
-                out.push(1);
+            LineKind::Checkpoint { message, maker } => {
+                out.push(match maker {
+                    Maker::Asked => 1,
+                    Maker::Owner => 3,
+                });
                 put_bytes(out, message.as_bytes());
             }
             LineKind::Stray { of, by, base } => {
@@ -251,6 +289,7 @@ impl Codec for Line {
         put_option(out, self.root.as_ref());
         put_varint(out, self.totals.inodes);
         put_varint(out, self.totals.bytes);
+        self.write_rest(out);
     }
 
     fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -259,15 +298,20 @@ impl Codec for Line {
             0 => LineKind::Branch,
             1 => LineKind::Checkpoint {
                 message: input.text()?.to_owned(),
+                maker: Maker::Asked,
             },
             2 => LineKind::Stray {
                 of: BranchId(input.varint()?),
                 by: SessionId(input.varint()?),
                 base: input.varint()?,
             },
+            3 => LineKind::Checkpoint {
+                message: input.text()?.to_owned(),
+                maker: Maker::Owner,
+            },
             _ => return Err(malformed("kind of a line")),
         };
-        Ok(Self {
+        let line = Self {
             name,
             kind,
             from: input.text()?.to_owned(),
@@ -277,6 +321,89 @@ impl Codec for Line {
                 inodes: input.varint()?,
                 bytes: input.varint()?,
             },
+            base: None,
+            until: None,
+            key: None,
+            is_changed: false,
+            by: None,
+        };
+        line.with_rest(input)
+    }
+}
+
+impl Line {
+    /// Writes what earlier versions did not know; nothing where there is nothing of it, as they wrote it.
+    fn write_rest(&self, out: &mut Vec<u8>) {
+        let flags = [
+            (self.base.is_some(), HAS_BASE),
+            (self.until.is_some(), HAS_END),
+            (self.key.is_some(), HAS_KEY),
+            (self.is_changed, CHANGED),
+            (self.by.is_some(), HAS_HOLDER),
+        ];
+        let flags: u8 = flags.iter().filter(|(is, _)| *is).map(|(_, flag)| flag).sum();
+        if flags == 0 {
+            return;
+        }
+        out.push(flags);
+        if let Some(base) = self.base {
+            put_varint(out, base.0);
+        }
+        if let Some(until) = &self.until {
+            until.write(out);
+        }
+        if let Some(key) = &self.key {
+            key.write(out);
+        }
+        if let Some(by) = &self.by {
+            put_bytes(out, by.as_bytes());
+        }
+    }
+
+    fn with_rest(mut self, input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        if input.is_empty() {
+            return Ok(self);
+        }
+        let flags = input.byte()?;
+        if flags == 0 || flags & !(HAS_BASE | HAS_END | HAS_KEY | CHANGED | HAS_HOLDER) != 0 {
+            return Err(malformed("flags of a line"));
+        }
+        if flags & HAS_BASE != 0 {
+            self.base = Some(BranchId(input.varint()?));
+        }
+        if flags & HAS_END != 0 {
+            self.until = Some(Timestamp::read(input)?);
+        }
+        if flags & HAS_KEY != 0 {
+            self.key = Some(RequestKey::read(input)?);
+        }
+        self.is_changed = flags & CHANGED != 0;
+        if flags & HAS_HOLDER != 0 {
+            self.by = Some(input.text()?.to_owned());
+        }
+        Ok(self)
+    }
+}
+
+/// What a request was that had a key, as long as what it made is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Keyed {
+    /// What it made.
+    pub(crate) line: BranchId,
+    /// The digest of what was asked for.
+    pub(crate) asked: Digest,
+}
+
+impl Codec for Keyed {
+    fn write(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.line.0);
+        out.extend_from_slice(&self.asked.0);
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            line: BranchId(input.varint()?),
+            asked: input.digest()?,
         })
     }
 }

@@ -1,6 +1,6 @@
 //! What syncs cost on the bucket tier, in requests.
 
-use crate::world::{Holder, StillClock, Tier, beginning, branch_name, content, drive_name, options};
+use crate::world::{Holder, StillClock, Tier, beginning, content, drive_name, fork_ask, options};
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_model::record::Source;
@@ -99,7 +99,7 @@ fn clients_that_sync_at_once_share_puts() {
     let mut holders: Vec<_> = (0..CLIENTS)
         .map(|number| {
             let name = format!("branch-{number}");
-            drive.fork(&Source::Branch(main), &branch_name(&name)).unwrap();
+            drive.fork(&fork_ask(&Source::Branch(main), &name)).unwrap();
             Holder::hosted(&drive, &name)
         })
         .collect();

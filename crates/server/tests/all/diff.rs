@@ -1,8 +1,8 @@
 //! What differs between branches and checkpoints, asked of their owner.
 
-use crate::world::{Holder, branch_name, content, create, on_each_tier, open, says};
+use crate::world::{Holder, checkpoint_ask, content, create, fork_ask, on_each_tier, open, says};
 use tenure_model::record::Source;
-use tenure_model::{CheckpointName, Ino, Kind, Side};
+use tenure_model::{Ino, Kind, Side};
 use tenure_server::Drive;
 use tenure_wire::{DiffAsk, Owner};
 
@@ -43,10 +43,9 @@ fn what_a_fork_has_changed_is_told_and_read_while_it_is_held_and_by_the_next_own
         let file = base.file("file", &old);
         base.file("gone", &gone);
         base.ship();
-        let point = CheckpointName::parse("point").unwrap();
-        drive.checkpoint(&branch_name("main"), &point, "").unwrap();
+        drive.checkpoint(&checkpoint_ask("main", "point")).unwrap();
         drive
-            .fork(&Source::Branch(base.id.unwrap()), &branch_name("try"))
+            .fork(&fork_ask(&Source::Branch(base.id.unwrap()), "try"))
             .unwrap();
         base.file("elsewhere", b"what the fork has not");
         base.ship();
@@ -84,7 +83,7 @@ fn more_than_can_be_told_at_once_is_told_in_parts() {
         let drive = create(&bucket);
         let mut base = Holder::hosted(&drive, "main");
         let main = Source::Branch(base.id.unwrap());
-        drive.fork(&main, &branch_name("empty")).unwrap();
+        drive.fork(&fork_ask(&main, "empty")).unwrap();
         for at in 0..2500 {
             base.make(Ino::ROOT, &format!("file-{at:04}"), Kind::File);
         }

@@ -1,7 +1,7 @@
 //! Folding: while holders go on, in the background, and what is loaded afterwards.
 
 use crate::world::{
-    Holder, StillClock, beginning, branch_name, content, create, drive_name, on_each_tier, open, options,
+    Holder, StillClock, beginning, content, create, drive_name, fork_ask, on_each_tier, open, options,
 };
 use std::sync::Arc;
 use tenure_model::record::Source;
@@ -155,7 +155,7 @@ fn many_holders_ship_at_once_while_the_worker_folds() {
             let (drive, main) = (&drive, &main);
             scope.spawn(move || {
                 let name = format!("try-{number}");
-                drive.fork(main, &branch_name(&name)).unwrap();
+                drive.fork(&fork_ask(main, &name)).unwrap();
                 let mut holder = Holder::new(drive, &name, Access::Exclusive, number % 2 == 0).unwrap();
                 for batch in 0..BATCHES {
                     holder.file(&format!("file-{batch}"), &content(number * BATCHES + batch, 3000));

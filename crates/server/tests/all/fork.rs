@@ -1,14 +1,12 @@
 //! Forks and checkpoints: isolation, cost, names.
 
-use crate::world::{Holder, branch_name, content, create, on_each_tier, open, says};
+use crate::world::{
+    Holder, branch_name, checkpoint_ask, checkpoint_name, content, create, fork_ask, on_each_tier, open, says,
+};
 use tenure_model::record::Source;
-use tenure_model::{CheckpointName, Ino, Kind};
+use tenure_model::{Ino, Kind};
 use tenure_store::MemoryBucket;
-use tenure_wire::{Access, Owner};
-
-fn checkpoint_name(name: &str) -> CheckpointName {
-    CheckpointName::parse(name).unwrap()
-}
+use tenure_wire::{Access, CheckpointAsk, Owner};
 
 #[test]
 fn a_fork_has_what_was_shipped_before_it_and_nothing_after() {
@@ -18,7 +16,7 @@ fn a_fork_has_what_was_shipped_before_it_and_nothing_after() {
         base.file("before", &content(1, 9000));
         base.ship();
         drive
-            .fork(&Source::Branch(base.id.unwrap()), &branch_name("try"))
+            .fork(&fork_ask(&Source::Branch(base.id.unwrap()), "try"))
             .unwrap();
         base.file("after", &content(2, 9000));
         base.ship();
@@ -46,7 +44,7 @@ fn deleting_a_base_leaves_its_forks_alone() {
         base.file("file", &content(1, 9000));
         base.ship();
         let main = base.id.unwrap();
-        drive.fork(&Source::Branch(main), &branch_name("try")).unwrap();
+        drive.fork(&fork_ask(&Source::Branch(main), "try")).unwrap();
         assert!(
             says(drive.delete_branch(&branch_name("main"))).contains("ada on box-1"),
             "it is held"
@@ -73,7 +71,10 @@ fn a_checkpoint_keeps_a_state_and_can_be_forked_but_not_changed() {
         base.file("file", b"first");
         base.ship();
         drive
-            .checkpoint(&branch_name("main"), &checkpoint_name("good"), "it works")
+            .checkpoint(&CheckpointAsk {
+                message: "it works".into(),
+                ..checkpoint_ask("main", "good")
+            })
             .unwrap();
         base.unlink("file");
         base.ship();
@@ -84,10 +85,7 @@ fn a_checkpoint_keeps_a_state_and_can_be_forked_but_not_changed() {
         let whole = Holder::new(&drive, "good", Access::Exclusive, true).map(drop);
         assert!(says(whole).contains("read-only"));
         drive
-            .fork(
-                &Source::Checkpoint(checkpoint_name("good")),
-                &branch_name("again"),
-            )
+            .fork(&fork_ask(&Source::Checkpoint(checkpoint_name("good")), "again"))
             .unwrap();
         assert_eq!(Holder::hosted(&drive, "again").names(), ["file"]);
         let infos = drive.branches().unwrap();
@@ -110,16 +108,14 @@ fn a_checkpoint_keeps_a_state_and_can_be_forked_but_not_changed() {
 fn a_name_is_given_once() {
     let drive = create(&MemoryBucket::new());
     let main = Source::Branch(Holder::reader(&drive, "main").id.unwrap());
-    drive
-        .checkpoint(&branch_name("main"), &checkpoint_name("taken"), "")
-        .unwrap();
-    let said = says(drive.fork(&main, &branch_name("taken")));
+    drive.checkpoint(&checkpoint_ask("main", "taken")).unwrap();
+    let said = says(drive.fork(&fork_ask(&main, "taken")));
     assert!(
         said.contains("the drive has a checkpoint taken already"),
         "{said}"
     );
     drive.delete_branch(&branch_name("taken")).unwrap();
-    drive.fork(&main, &branch_name("taken")).unwrap();
+    drive.fork(&fork_ask(&main, "taken")).unwrap();
 }
 
 #[test]
@@ -135,7 +131,7 @@ fn a_thousand_forks_share_everything() {
         let (main, pages) = (base.id.unwrap(), drive.status().unwrap().page_bytes);
         for number in 0..1000 {
             drive
-                .fork(&Source::Branch(main), &branch_name(&format!("try-{number}")))
+                .fork(&fork_ask(&Source::Branch(main), &format!("try-{number}")))
                 .unwrap();
         }
         let grown = drive.status().unwrap().page_bytes - pages;
@@ -163,7 +159,7 @@ fn inodes_that_only_the_holder_had_open_are_gone_for_the_next_one() {
         holder.unlink("open");
         holder.ship();
         let main = holder.id.unwrap();
-        drive.fork(&Source::Branch(main), &branch_name("try")).unwrap();
+        drive.fork(&fork_ask(&Source::Branch(main), "try")).unwrap();
         assert_eq!(
             drive.branches().unwrap()[0].inodes,
             2,

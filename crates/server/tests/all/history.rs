@@ -1,7 +1,9 @@
 //! Random histories: holders here and elsewhere, forks, checkpoints, folds, owners that end in every way. After each step
 //! the drive is what a plain map says.
 
-use crate::world::{Holder, beginning, branch_name, content, drive_name, options, try_open, who};
+use crate::world::{
+    Holder, beginning, branch_name, checkpoint_ask, content, drive_name, fork_ask, options, try_open, who,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tenure_model::record::Source;
@@ -157,7 +159,7 @@ impl World {
         let (source, files) = self.source();
         self.made += 1;
         let name = format!("branch-{}", self.made);
-        self.drive.fork(&source, &branch_name(&name)).unwrap();
+        self.drive.fork(&fork_ask(&source, &name)).unwrap();
         self.lines.insert(name, (files, true));
     }
 
@@ -165,8 +167,7 @@ impl World {
         let base = self.random.one_of(&self.names(true)).unwrap().clone();
         self.made += 1;
         let name = format!("checkpoint-{}", self.made);
-        let parsed = CheckpointName::parse(&name).unwrap();
-        self.drive.checkpoint(&branch_name(&base), &parsed, "").unwrap();
+        self.drive.checkpoint(&checkpoint_ask(&base, &name)).unwrap();
         let files = self.lines[&base].0.clone();
         self.lines.insert(name, (files, false));
     }

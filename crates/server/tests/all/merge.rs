@@ -2,7 +2,7 @@
 
 use crate::shared::{Member, open_with};
 use crate::world::{
-    Holder, StillClock, branch_name, content, create, create_by, on_each_tier, open, says, who,
+    Holder, StillClock, branch_name, content, create, create_by, fork_ask, on_each_tier, open, says, who,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ fn merge(drive: &Drive, from: &str, into: &str) -> MergeTold {
 
 fn fork(drive: &Drive, from: &Holder, name: &str) {
     let source = Source::Branch(from.id.unwrap());
-    drive.fork(&source, &branch_name(name)).unwrap();
+    drive.fork(&fork_ask(&source, name)).unwrap();
 }
 
 fn conflicts(drive: &Drive, name: &str) -> Vec<Standing> {
@@ -187,7 +187,7 @@ fn conflicts_go_along_with_forks_and_checkpoints_and_undo() {
     let before = merge(&drive, "try", "main").before.unwrap();
     assert_eq!(conflicts(&drive, "main").len(), 1);
     let source = Source::Branch(Holder::reader(&drive, "main").id.unwrap());
-    drive.fork(&source, &branch_name("copy")).unwrap();
+    drive.fork(&fork_ask(&source, "copy")).unwrap();
     assert_eq!(conflicts(&drive, "copy"), conflicts(&drive, "main"));
     drive
         .undo(&who("bob", true), &branch_name("main"), &before)

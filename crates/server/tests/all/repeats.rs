@@ -65,7 +65,7 @@ fn a_session_that_holds_two_branches_gets_of_each_what_came_with_it() {
     let drive = create(&MemoryBucket::new());
     let main = Holder::remote(&drive, "main");
     let from = tenure_model::record::Source::Branch(main.id.unwrap());
-    drive.fork(&from, &crate::world::branch_name("try")).unwrap();
+    drive.fork(&crate::world::fork_ask(&from, "try")).unwrap();
     let lent = drive.lend(main.session, "try", Access::Exclusive).unwrap();
     let again = drive.lend(main.session, "try", Access::Exclusive).unwrap();
     assert_eq!(again.inos, lent.inos);

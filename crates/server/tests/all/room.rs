@@ -1,6 +1,6 @@
 //! A bucket without room, or without an answer: what fails, what is kept, how it goes on.
 
-use crate::world::{Holder, beginning, branch_name, content, drive_name, options, says, try_open};
+use crate::world::{Holder, beginning, content, drive_name, fork_ask, options, says, try_open};
 use std::sync::Arc;
 use tenure_model::record::Source;
 use tenure_model::{Ino, Kind};
@@ -93,7 +93,7 @@ fn what_was_accepted_while_the_journal_fails_waits_and_is_durable_when_it_heals(
     assert!(trouble.contains("what was accepted waits"), "{trouble}");
     // Who asks for more hears the same, and gets nothing wrong.
     let main = Source::Branch(holder.id.unwrap());
-    let said = says(drive.fork(&main, &branch_name("try")));
+    let said = says(drive.fork(&fork_ask(&main, "try")));
     assert!(said.contains("not durable yet"), "{said}");
     faulty.set_plan(Plan::none());
     drive.fold().unwrap();

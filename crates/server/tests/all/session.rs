@@ -1,8 +1,8 @@
 //! Sessions and grants: who holds what, and what becomes of it when they go.
 
 use crate::world::{
-    Holder, OWNER_WAIT, StillClock, branch_name, content, create, create_by, drive_name, on_each_tier, open,
-    options, says, ship, who,
+    Holder, OWNER_WAIT, StillClock, branch_name, content, create, create_by, drive_name, fork_ask,
+    on_each_tier, open, options, says, ship, who,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -224,7 +224,7 @@ fn a_branch_whose_holder_is_silent_can_be_deleted() {
     let clock = Arc::<StillClock>::default();
     let drive = create_by(&clock, &MemoryBucket::new());
     let main = drive.branches().unwrap().remove(0).branch.unwrap();
-    drive.fork(&Source::Branch(main), &branch_name("try")).unwrap();
+    drive.fork(&fork_ask(&Source::Branch(main), "try")).unwrap();
     let _silent = Holder::remote(&drive, "try");
     assert!(says(drive.delete_branch(&branch_name("try"))).contains("holds it"));
     clock.pass(Duration::from_secs(6));

@@ -1,8 +1,8 @@
 //! Strays: what becomes of what a holder had not shipped when its branch was taken from it.
 
 use crate::world::{
-    Holder, OWNER_WAIT, StillClock, branch_name, content, create_by, drive_name, on_each_tier, options,
-    salvage, says, ship, who,
+    Holder, OWNER_WAIT, StillClock, branch_name, content, create_by, drive_name, fork_ask, on_each_tier,
+    options, salvage, says, ship, who,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -225,7 +225,7 @@ fn what_is_lent_is_told_with_its_holder_and_for_how_long() {
     let (silent, next) = lost(&clock, &drive);
     let main = drive.branches().unwrap().remove(0).branch.unwrap();
     drive
-        .fork(&tenure_model::record::Source::Branch(main), &branch_name("try"))
+        .fork(&fork_ask(&tenure_model::record::Source::Branch(main), "try"))
         .unwrap();
     let hosted = Holder::hosted(&drive, "try");
     clock.pass(Duration::from_secs(2));

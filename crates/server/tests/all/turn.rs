@@ -3,13 +3,13 @@
 use crate::borrower::Member as Borrower;
 use crate::shared::Member;
 use crate::world::{
-    Holder, StillClock, beginning, branch_name, content, create, create_by, drive_name, on_each_tier, open,
-    options, says, who,
+    Holder, StillClock, beginning, branch_name, checkpoint_ask, content, create, create_by, drive_name,
+    fork_ask, on_each_tier, open, options, says, who,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tenure_model::record::Source;
-use tenure_model::{CheckpointName, Failure, Ino};
+use tenure_model::{Failure, Ino};
 use tenure_server::Drive;
 use tenure_store::MemoryBucket;
 use tenure_store::faulty::{Fault, FaultyBucket, Plan};
@@ -17,8 +17,7 @@ use tenure_wire::shared::WriteAt;
 use tenure_wire::{Error, Hold, Owner};
 
 fn checkpoint(drive: &Drive, branch: &str, name: &str) {
-    let name = CheckpointName::parse(name).unwrap();
-    drive.checkpoint(&branch_name(branch), &name, "").unwrap();
+    drive.checkpoint(&checkpoint_ask(branch, name)).unwrap();
 }
 
 fn undo(drive: &Drive, branch: &str, to: &str) -> Result<String, Error> {
@@ -106,7 +105,7 @@ fn a_branch_takes_up_what_another_is_and_each_goes_on_alone() {
         main.ship();
         let source = Source::Branch(main.id.unwrap());
         main.give_back();
-        drive.fork(&source, &branch_name("try")).unwrap();
+        drive.fork(&fork_ask(&source, "try")).unwrap();
         let mut other = Holder::hosted(&drive, "try");
         other.file("try", b"try");
         other.ship();
@@ -194,8 +193,7 @@ fn live(bucket: Arc<FaultyBucket>, may_be: &mut Vec<Vec<String>>) -> Result<(), 
     let drive = Drive::create(bucket, &drive_name(), &beginning(), options(&Arc::default()))?;
     let mut files = Vec::new();
     for at in 0..3 {
-        let name = CheckpointName::parse(&format!("good-{at}")).unwrap();
-        drive.checkpoint(&branch_name("main"), &name, "")?;
+        drive.checkpoint(&checkpoint_ask("main", &format!("good-{at}")))?;
         let mut holder = Holder::new(&drive, "main", tenure_wire::Access::Exclusive, true)?;
         let ino = holder.try_make(Ino::ROOT, &format!("file-{at}"), tenure_model::Kind::File)?;
         let _ = ino;
@@ -206,7 +204,7 @@ fn live(bucket: Arc<FaultyBucket>, may_be: &mut Vec<Vec<String>>) -> Result<(), 
         *may_be = vec![files.clone()];
         drive.give_back(holder.session, holder.id.unwrap())?;
         may_be.push(was.clone());
-        undo(&drive, "main", name.as_str())?;
+        undo(&drive, "main", &format!("good-{at}"))?;
         *may_be = vec![was.clone()];
         may_be.push(files.clone());
         undo(&drive, "main", &format!("before-undo-{}", 3 + 3 * at))?;

@@ -9,13 +9,14 @@ use tenure_core::tree::Memory;
 use tenure_core::{Branch, Missing, Totals, Tree, Undecided};
 use tenure_model::batch::chain_start;
 use tenure_model::codec::Codec;
+use tenure_model::record::Source;
 use tenure_model::{
-    Batch, BranchId, BranchName, ChunkPlace, Clock, Digest, DriveName, Epoch, Extent, Ino, InoRange, Kind,
-    Name, NewNode, Op, Piece, SessionId, Timestamp,
+    Batch, BranchId, BranchName, CheckpointName, ChunkPlace, Clock, Digest, DriveName, Epoch, Extent, Ino,
+    InoRange, Kind, Name, NewNode, Op, Piece, SessionId, Timestamp,
 };
 use tenure_server::{Beginning, Drive, JournalSizes, Options, Threads};
 use tenure_store::{Bucket, MemoryBucket};
-use tenure_wire::{Access, Chunk, Error, Owner, Salvaged, Shared, Shipped, Who};
+use tenure_wire::{Access, CheckpointAsk, Chunk, Error, ForkAsk, Owner, Salvaged, Shared, Shipped, Who};
 
 /// A clock that moves when it is told.
 #[derive(Default)]
@@ -59,6 +60,18 @@ pub(crate) fn drive_name() -> DriveName {
 
 pub(crate) fn branch_name(name: &str) -> BranchName {
     BranchName::parse(name).unwrap()
+}
+
+pub(crate) fn checkpoint_name(name: &str) -> CheckpointName {
+    CheckpointName::parse(name).unwrap()
+}
+
+pub(crate) fn fork_ask(from: &Source, name: &str) -> ForkAsk {
+    ForkAsk::new(from.clone(), branch_name(name))
+}
+
+pub(crate) fn checkpoint_ask(branch: &str, name: &str) -> CheckpointAsk {
+    CheckpointAsk::new(branch_name(branch), checkpoint_name(name))
 }
 
 pub(crate) fn beginning() -> Beginning {

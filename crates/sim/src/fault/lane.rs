@@ -13,13 +13,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 use tenure_core::Branch;
-use tenure_model::record::Source;
-use tenure_model::{
-    Address, Batch, BranchId, BranchName, CheckpointName, Failure, Ino, InoRange, Refusal, SessionId,
-};
+use tenure_model::record::Plan;
+use tenure_model::{Address, Batch, BranchId, BranchName, Failure, Ino, InoRange, Refusal, SessionId};
 use tenure_wire::{
-    Access, BranchInfo, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error, Lent, MergeAsk,
-    MergeTold, Opened, Owner, Placed, ResolveAsk, Room, Salvaged, Shipped, Standings, Status, Turned, Who,
+    Access, BranchInfo, CheckpointAsk, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error,
+    ForkAsk, Lent, MergeAsk, MergeTold, Opened, Owner, Placed, ResolveAsk, Room, Salvaged, Shipped,
+    Standings, Status, Turned, Usage, Who,
 };
 
 /// Times that one call is asked again, as in `tenure_wire`.
@@ -241,17 +240,24 @@ impl Owner<Branch> for Lane {
         self.call(|owner| owner.room())
     }
 
-    fn fork(&self, from: &Source, name: &BranchName) -> Result<Created, Error> {
-        self.once(|owner| owner.fork(from, name))
+    fn fork(&self, ask: &ForkAsk) -> Result<Created, Error> {
+        self.once(|owner| owner.fork(ask))
     }
 
-    fn checkpoint(
-        &self,
-        branch: &BranchName,
-        name: &CheckpointName,
-        message: &str,
-    ) -> Result<Created, Error> {
-        self.once(|owner| owner.checkpoint(branch, name, message))
+    fn checkpoint(&self, ask: &CheckpointAsk) -> Result<Created, Error> {
+        self.once(|owner| owner.checkpoint(ask))
+    }
+
+    fn rename(&self, name: &str, to: &BranchName) -> Result<(), Error> {
+        self.once(|owner| owner.rename(name, to))
+    }
+
+    fn set_plan(&self, plan: Plan) -> Result<(), Error> {
+        self.call(|owner| owner.set_plan(plan))
+    }
+
+    fn plan(&self) -> Result<Plan, Error> {
+        self.call(|owner| owner.plan())
     }
 
     fn delete_branch(&self, name: &BranchName) -> Result<(), Error> {
@@ -288,6 +294,10 @@ impl Owner<Branch> for Lane {
 
     fn status(&self) -> Result<Status, Error> {
         self.call(|owner| owner.status())
+    }
+
+    fn usage(&self) -> Result<Usage, Error> {
+        self.call(|owner| owner.usage())
     }
 
     fn fold(&self) -> Result<(), Error> {

@@ -8,13 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use tenure_core::Branch;
 use tenure_model::codec::{Codec, Reader};
-use tenure_model::record::Source;
-use tenure_model::{
-    Address, Batch, BranchId, BranchName, CheckpointName, Digest, Ino, InoRange, Op, SessionId,
-};
+use tenure_model::record::Plan;
+use tenure_model::{Address, Batch, BranchId, BranchName, Digest, Ino, InoRange, Op, SessionId};
 use tenure_wire::{
-    Access, BranchInfo, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error, Lent, MergeAsk,
-    MergeTold, Opened, Owner, Placed, ResolveAsk, Room, Salvaged, Shipped, Standings, Status, Turned, Who,
+    Access, BranchInfo, CheckpointAsk, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error,
+    ForkAsk, Lent, MergeAsk, MergeTold, Opened, Owner, Placed, ResolveAsk, Room, Salvaged, Shipped,
+    Standings, Status, Turned, Usage, Who,
 };
 
 /// Told by whoever syncs, so that a fault can wait for batches that nobody waits for.
@@ -228,17 +227,24 @@ impl Owner<Branch> for Planted {
         self.inner.room()
     }
 
-    fn fork(&self, from: &Source, name: &BranchName) -> Result<Created, Error> {
-        self.honest().fork(from, name)
+    fn fork(&self, ask: &ForkAsk) -> Result<Created, Error> {
+        self.honest().fork(ask)
     }
 
-    fn checkpoint(
-        &self,
-        branch: &BranchName,
-        name: &CheckpointName,
-        message: &str,
-    ) -> Result<Created, Error> {
-        self.honest().checkpoint(branch, name, message)
+    fn checkpoint(&self, ask: &CheckpointAsk) -> Result<Created, Error> {
+        self.honest().checkpoint(ask)
+    }
+
+    fn rename(&self, name: &str, to: &BranchName) -> Result<(), Error> {
+        self.honest().rename(name, to)
+    }
+
+    fn set_plan(&self, plan: Plan) -> Result<(), Error> {
+        self.honest().set_plan(plan)
+    }
+
+    fn plan(&self) -> Result<Plan, Error> {
+        self.honest().plan()
     }
 
     fn delete_branch(&self, name: &BranchName) -> Result<(), Error> {
@@ -275,6 +281,10 @@ impl Owner<Branch> for Planted {
 
     fn status(&self) -> Result<Status, Error> {
         self.inner.status()
+    }
+
+    fn usage(&self) -> Result<Usage, Error> {
+        self.honest().usage()
     }
 
     fn fold(&self) -> Result<(), Error> {

@@ -12,7 +12,7 @@ use tenure_client::{Branch, Salvage};
 use tenure_model::record::Source;
 use tenure_model::{BranchName, Ino, Name, NewNode};
 use tenure_server::Drive;
-use tenure_wire::{Access, Error, Owner, Who};
+use tenure_wire::{Access, Error, ForkAsk, Owner, Who};
 
 /// Times that a client asks for the owner of its drive before it does something else.
 pub(super) const LIFE: usize = 4;
@@ -28,7 +28,8 @@ impl Reader {
     pub(super) fn read(&self) -> Option<Seen> {
         let Found { owner, machine, .. } = &self.0;
         let lines = owner.branches().ok().filter(|_| !machine.is_off())?;
-        Some(lines.into_iter().map(|line| (line.name, line.inodes)).collect())
+        let asked_for = lines.into_iter().filter(|line| !line.is_automatic);
+        Some(asked_for.map(|line| (line.name, line.inodes)).collect())
     }
 }
 
@@ -178,7 +179,7 @@ impl Client {
             let first = lines.iter().find_map(|line| line.branch);
             let first = first.expect("a drive has a branch");
             let name = BranchName::parse(&self.branch_name).expect("a literal name");
-            lane.fork(&Source::Branch(first), &name)?;
+            lane.fork(&ForkAsk::new(Source::Branch(first), name))?;
         }
         let access = (&*self.branch_name, Access::Exclusive);
         let owner: Arc<dyn Owner<tenure_core::Branch>> = lane.clone();

@@ -14,17 +14,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use tenure_core::Branch;
-use tenure_model::record::Source;
+use tenure_model::record::Plan;
 use tenure_model::{
-    Address, Attr, Batch, BranchId, BranchName, CheckpointName, Clock, Epoch, Failure, Ino, InoRange, Locked,
-    Refusal, SessionId,
+    Address, Attr, Batch, BranchId, BranchName, Clock, Epoch, Failure, Ino, InoRange, Locked, Refusal,
+    SessionId,
 };
 use tenure_wire::shared::{
     Borrow, Borrowed, Brought, Deed, Heard, Kept, LockAsk, Look, Ordered, Seen, Sharer, Yield,
 };
 use tenure_wire::{
-    Access, BranchInfo, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error, Hold, Lent, MergeAsk,
-    MergeTold, Opened, Owner, Placed, ResolveAsk, Room, Salvaged, Shipped, Standings, Status, Turned, Who,
+    Access, BranchInfo, CheckpointAsk, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error,
+    ForkAsk, Hold, Lent, MergeAsk, MergeTold, Opened, Owner, Placed, ResolveAsk, Room, Salvaged, Shipped,
+    Standings, Status, Turned, Usage, Who,
 };
 
 /// Times that one call is asked again, as in `tenure_wire`.
@@ -447,17 +448,24 @@ impl Owner<Branch> for Post {
         self.call(|owner, _| owner.room())
     }
 
-    fn fork(&self, from: &Source, name: &BranchName) -> Result<Created, Error> {
-        self.call(|owner, _| owner.fork(from, name))
+    fn fork(&self, ask: &ForkAsk) -> Result<Created, Error> {
+        self.call(|owner, _| owner.fork(ask))
     }
 
-    fn checkpoint(
-        &self,
-        branch: &BranchName,
-        name: &CheckpointName,
-        message: &str,
-    ) -> Result<Created, Error> {
-        self.call(|owner, _| owner.checkpoint(branch, name, message))
+    fn checkpoint(&self, ask: &CheckpointAsk) -> Result<Created, Error> {
+        self.call(|owner, _| owner.checkpoint(ask))
+    }
+
+    fn rename(&self, name: &str, to: &BranchName) -> Result<(), Error> {
+        self.call(|owner, _| owner.rename(name, to))
+    }
+
+    fn set_plan(&self, plan: Plan) -> Result<(), Error> {
+        self.call(|owner, _| owner.set_plan(plan))
+    }
+
+    fn plan(&self) -> Result<Plan, Error> {
+        self.call(|owner, _| owner.plan())
     }
 
     fn delete_branch(&self, name: &BranchName) -> Result<(), Error> {
@@ -494,6 +502,10 @@ impl Owner<Branch> for Post {
 
     fn status(&self) -> Result<Status, Error> {
         self.call(|owner, _| owner.status())
+    }
+
+    fn usage(&self) -> Result<Usage, Error> {
+        self.call(|owner, _| owner.usage())
     }
 
     fn fold(&self) -> Result<(), Error> {

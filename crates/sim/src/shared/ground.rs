@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tenure_client::Branch;
 use tenure_model::record::Source;
 use tenure_model::{BranchName, Clock, Ino, Kind, Name, NewNode, SessionId};
-use tenure_wire::{Access, Error, Owner, Who};
+use tenure_wire::{Access, Error, ForkAsk, Owner, Who};
 
 /// The branch that is shared.
 pub(super) const BRANCH: &str = "commons";
@@ -162,7 +162,7 @@ fn make(owner: &AnyOwner, clock: &Arc<dyn Clock>) -> Result<Vec<Plot>, Error> {
     let first = owner.branches()?.into_iter().find_map(|line| line.branch);
     let first = first.expect("a drive has a branch");
     let name = BranchName::parse(BRANCH).expect("a literal name");
-    owner.fork(&Source::Branch(first), &name)?;
+    owner.fork(&ForkAsk::new(Source::Branch(first), name))?;
     let branch = hold(owner, clock, Access::Exclusive)?;
     let plots: Result<Vec<_>, Error> = (0..DIRECTORIES)
         .map(|number| make_plot(&branch, number))

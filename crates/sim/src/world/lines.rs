@@ -5,7 +5,7 @@ use crate::check::{Broken, History, Verdict, broken, survey};
 use std::collections::BTreeSet;
 use tenure_model::record::Source;
 use tenure_model::{BranchName, CheckpointName, Failure};
-use tenure_wire::{Error, Owner};
+use tenure_wire::{CheckpointAsk, Error, ForkAsk, Owner};
 
 /// Branches and checkpoints that there may be beside the one that is held.
 const LINES_MAX: usize = 6;
@@ -38,10 +38,10 @@ impl World {
                     .expect("the branch that is held is there")
             });
             let name = BranchName::parse(&name).expect("the world makes valid names");
-            id.and_then(|id| owner.fork(&Source::Branch(id), &name))
+            id.and_then(|id| owner.fork(&ForkAsk::new(Source::Branch(id), name)))
         } else {
             let name = CheckpointName::parse(&name).expect("the world makes valid names");
-            owner.checkpoint(&held, &name, "a checkpoint of the world")
+            owner.checkpoint(&CheckpointAsk::new(held, name))
         };
         let is_certain = made.is_ok();
         if let Err(error) = &made {
@@ -176,7 +176,9 @@ impl World {
         self.learn_line()?;
         let all = self.life.owner.branches();
         let Some(all) = self.done(all)? else { return Ok(()) };
-        let there: BTreeSet<String> = all.into_iter().map(|one| one.name).collect();
+        // What the owner makes by itself nobody has asked for.
+        let asked_for = all.into_iter().filter(|one| !one.is_automatic);
+        let there: BTreeSet<String> = asked_for.map(|one| one.name).collect();
         for (name, line) in std::mem::take(&mut self.gone) {
             if there.contains(&name) {
                 self.lines.insert(name, line);

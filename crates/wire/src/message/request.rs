@@ -1,15 +1,14 @@
 //! What can be asked: the calls of [`Owner`](crate::Owner), and one that goes to the process that hosts it.
 
-use super::fields::{branch, branch_name, checkpoint_name, many, put_flag, put_text, session, tag};
+use super::fields::{branch, branch_name, many, put_flag, put_text, session, tag};
 use super::shared::Ask;
+use crate::line::{CheckpointAsk, ForkAsk};
 use crate::owner::{Access, Chunk, DiffAsk, MergeAsk, Placed, ResolveAsk, Who};
 use crate::shared::Sharer;
 use std::borrow::Cow;
 use tenure_model::codec::{Codec, Malformed, Reader, malformed, put_bytes, put_list, put_varint};
-use tenure_model::record::Source;
-use tenure_model::{
-    Address, Batch, BranchId, BranchName, CheckpointName, Digest, Ino, PackNumber, SessionId,
-};
+use tenure_model::record::Plan;
+use tenure_model::{Address, Batch, BranchId, BranchName, Digest, Ino, PackNumber, SessionId};
 
 /// A call with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,21 +82,22 @@ pub enum Request<'a> {
     /// `Owner::room`.
     Room,
     /// `Owner::fork`.
-    Fork {
-        /// From what.
-        from: Source,
-        /// The name of what is made.
-        name: BranchName,
-    },
+    Fork(Cow<'a, ForkAsk>),
     /// `Owner::checkpoint`.
-    Checkpoint {
-        /// Whose state.
-        branch: BranchName,
-        /// The name of what is made.
-        name: CheckpointName,
-        /// What it is for.
-        message: &'a str,
+    Checkpoint(Cow<'a, CheckpointAsk>),
+    /// `Owner::rename`.
+    Rename {
+        /// The branch or checkpoint.
+        name: &'a str,
+        /// The new name.
+        to: BranchName,
     },
+    /// `Owner::set_plan`.
+    SetPlan(Plan),
+    /// `Owner::plan`.
+    Plan,
+    /// `Owner::usage`.
+    Usage,
     /// `Owner::delete_branch`.
     DeleteBranch(BranchName),
     /// `Owner::branches`.
@@ -271,6 +271,18 @@ kinds! {
     Conflicts = 43,
     /// `Owner::resolve`.
     Resolve = 44,
+    /// `Owner::fork`, of one that says more than what to make of what.
+    ForkFor = 46,
+    /// `Owner::checkpoint`, of one that goes by itself.
+    CheckpointFor = 47,
+    /// `Owner::rename`.
+    Rename = 48,
+    /// `Owner::set_plan`.
+    SetPlan = 49,
+    /// `Owner::plan`.
+    Plan = 50,
+    /// `Owner::usage`.
+    Usage = 51,
     /// `Owner::order`.
     Order = 60,
     /// `Owner::rejoin`, of a session with batches that may be lost.
@@ -307,8 +319,14 @@ impl<'a> Request<'a> {
             Request::Sealed(_) => Kind::Sealed,
             Request::Part { .. } => Kind::Part,
             Request::Room => Kind::Room,
-            Request::Fork { .. } => Kind::Fork,
-            Request::Checkpoint { .. } => Kind::Checkpoint,
+            Request::Fork(ask) if ask.is_plain() => Kind::Fork,
+            Request::Fork(_) => Kind::ForkFor,
+            Request::Checkpoint(ask) if ask.is_plain() => Kind::Checkpoint,
+            Request::Checkpoint(_) => Kind::CheckpointFor,
+            Request::Rename { .. } => Kind::Rename,
+            Request::SetPlan(_) => Kind::SetPlan,
+            Request::Plan => Kind::Plan,
+            Request::Usage => Kind::Usage,
             Request::DeleteBranch(_) => Kind::DeleteBranch,
             Request::Branches => Kind::Branches,
             Request::Status => Kind::Status,
@@ -390,20 +408,20 @@ impl<'a> Request<'a> {
                 put_varint(out, *offset);
                 put_varint(out, u64::from(*len));
             }
-            Request::Room | Request::Branches | Request::Status | Request::Fold | Request::Delegations => {}
-            Request::Fork { from, name } => {
-                from.write(out);
-                put_text(out, name.as_str());
+            Request::Room
+            | Request::Usage
+            | Request::Plan
+            | Request::Branches
+            | Request::Status
+            | Request::Fold
+            | Request::Delegations => {}
+            Request::Fork(ask) => ask.write(out),
+            Request::Checkpoint(ask) => ask.write(out),
+            Request::Rename { name, to } => {
+                put_text(out, name);
+                put_text(out, to.as_str());
             }
-            Request::Checkpoint {
-                branch,
-                name,
-                message,
-            } => {
-                put_text(out, branch.as_str());
-                put_text(out, name.as_str());
-                put_text(out, message);
-            }
+            Request::SetPlan(plan) => plan.write(out),
             Request::DeleteBranch(name) => put_text(out, name.as_str()),
             Request::Diff(ask) => ask.write(out),
             Request::Contents {
@@ -464,15 +482,17 @@ impl<'a> Request<'a> {
                 len: input.number()?,
             },
             Kind::Room => Request::Room,
-            Kind::Fork => Request::Fork {
-                from: Source::read(input)?,
-                name: branch_name(input)?,
+            Kind::Fork => Request::Fork(Cow::Owned(ForkAsk::read_plain(input)?)),
+            Kind::ForkFor => Request::Fork(Cow::Owned(ForkAsk::read(input)?)),
+            Kind::Checkpoint => Request::Checkpoint(Cow::Owned(CheckpointAsk::read_plain(input)?)),
+            Kind::CheckpointFor => Request::Checkpoint(Cow::Owned(CheckpointAsk::read(input)?)),
+            Kind::Rename => Request::Rename {
+                name: input.text()?,
+                to: branch_name(input)?,
             },
-            Kind::Checkpoint => Request::Checkpoint {
-                branch: branch_name(input)?,
-                name: checkpoint_name(input)?,
-                message: input.text()?,
-            },
+            Kind::SetPlan => Request::SetPlan(Plan::read(input)?),
+            Kind::Plan => Request::Plan,
+            Kind::Usage => Request::Usage,
             Kind::DeleteBranch => Request::DeleteBranch(branch_name(input)?),
             Kind::Branches => Request::Branches,
             Kind::Status => Request::Status,

@@ -5,10 +5,12 @@ use super::fields::{
     put_text, put_texts, session, tag, texts,
 };
 use super::lent::{borrowed, put_borrowed};
+use super::line;
 use super::shared::{locked, put_locked};
+use crate::line::{BranchInfo, Created, Usage};
 use crate::owner::{
-    BranchInfo, Created, Delegation, Differences, Lease, Lent, MergeTold, Opened, Placed, Room, SESSION_TTL,
-    Salvaged, SealedPack, Shared, Shipped, Standings, Status, Turned, Verified,
+    Delegation, Differences, Lease, Lent, MergeTold, Opened, Placed, Room, SESSION_TTL, Salvaged, SealedPack,
+    Shared, Shipped, Standings, Status, Turned, Verified,
 };
 use crate::shared::{Borrowed, Heard, Ordered, Seen};
 use std::borrow::Cow;
@@ -16,7 +18,8 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::time::Duration;
 use tenure_model::codec::{Codec, Malformed, Reader, malformed, put_list, put_option, put_varint};
-use tenure_model::{Address, BranchId, Epoch, Ino, Locked, Timestamp};
+use tenure_model::record::Plan;
+use tenure_model::{Address, Epoch, Ino, Locked, Timestamp};
 
 /// What a call returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +74,10 @@ pub enum Response<'a> {
     Merged(MergeTold),
     /// Conflicts.
     Standings(Standings),
+    /// When the owner makes checkpoints by itself.
+    Plan(Plan),
+    /// What is needed of the bucket.
+    Usage(Usage),
 }
 
 impl<'a> Response<'a> {
@@ -86,10 +93,7 @@ impl<'a> Response<'a> {
     pub(super) fn write_head(&self, out: &mut Vec<u8>) {
         match self {
             Response::Done => out.push(1),
-            Response::Opened(opened) => {
-                out.push(2);
-                opened.write(out);
-            }
+            Response::Opened(opened) => put(out, 2, opened),
             Response::Lent(lent) => put_lent(out, lent),
             Response::Inos(inos) => {
                 out.push(4);
@@ -109,38 +113,23 @@ impl<'a> Response<'a> {
                 put_varint(out, *total);
                 put_varint(out, *free);
             }
-            Response::Created(created) => {
-                out.push(9);
-                put_varint(out, created.branch.0);
-            }
+            Response::Created(created) => created.write_whole(out),
             Response::Branches(branches) => {
                 out.push(10);
                 put_list(out, branches);
             }
-            Response::Status(status) => {
-                out.push(11);
-                status.write(out);
-            }
+            Response::Status(status) => put(out, 11, status),
             Response::Findings(findings) => {
                 out.push(12);
                 put_texts(out, findings);
             }
-            Response::Ordered(ordered) => {
-                out.push(13);
-                ordered.write(out);
-            }
-            Response::Seen(seen) => {
-                out.push(14);
-                seen.write(out);
-            }
+            Response::Ordered(ordered) => put(out, 13, ordered),
+            Response::Seen(seen) => put(out, 14, seen),
             Response::Locked(locked) => {
                 out.push(15);
                 put_locked(out, locked);
             }
-            Response::Heard(heard) => {
-                out.push(16);
-                heard.write(out);
-            }
+            Response::Heard(heard) => put(out, 16, heard),
             Response::Sealed(packs) => {
                 out.push(19);
                 put_list(out, packs);
@@ -173,6 +162,8 @@ impl<'a> Response<'a> {
                 out.push(24);
                 put_text(out, before);
             }
+            Response::Plan(plan) => put(out, 29, plan),
+            Response::Usage(usage) => put(out, 30, usage),
         }
     }
 
@@ -191,9 +182,8 @@ impl<'a> Response<'a> {
                 total: input.varint()?,
                 free: input.varint()?,
             }),
-            9 => Response::Created(Created {
-                branch: branch(input)?,
-            }),
+            line::MADE => Response::Created(Created::read_made(input)?),
+            line::FOUND => Response::Created(Created::read_found(input)?),
             10 => Response::Branches(input.list()?),
             11 => Response::Status(Status::read(input)?),
             12 => Response::Findings(texts(input)?),
@@ -219,9 +209,16 @@ impl<'a> Response<'a> {
             }),
             25 => Response::Merged(MergeTold::read(input)?),
             26 => Response::Standings(Standings::read(input)?),
+            29 => Response::Plan(Plan::read(input)?),
+            30 => Response::Usage(Usage::read(input)?),
             _ => return Err(malformed("response")),
         })
     }
+}
+
+fn put(out: &mut Vec<u8>, kind: u8, value: &impl Codec) {
+    out.push(kind);
+    value.write(out);
 }
 
 impl Codec for Opened {
@@ -318,58 +315,6 @@ impl Codec for SealedPack {
             tag: tag(input)?,
             len: input.varint()?,
         })
-    }
-}
-
-impl Codec for BranchInfo {
-    fn write(&self, out: &mut Vec<u8>) {
-        put_line(out, self.branch, self.is_stray);
-        put_text(out, &self.name);
-        put_text(out, &self.from);
-        self.made.write(out);
-        put_varint(out, self.inodes);
-        put_varint(out, self.bytes);
-        put_optional_text(out, self.holder.as_deref());
-        put_text(out, &self.message);
-    }
-
-    fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let (branch, is_stray) = line(input)?;
-        Ok(Self {
-            branch,
-            is_stray,
-            name: input.text()?.to_owned(),
-            from: input.text()?.to_owned(),
-            made: Timestamp::read(input)?,
-            inodes: input.varint()?,
-            bytes: input.varint()?,
-            holder: optional_text(input)?,
-            message: input.text()?.to_owned(),
-        })
-    }
-}
-
-/// What a line is: a checkpoint, a branch, a stray.
-const CHECKPOINT: u8 = 0;
-const BRANCH: u8 = 1;
-const STRAY: u8 = 2;
-
-fn put_line(out: &mut Vec<u8>, branch: Option<BranchId>, is_stray: bool) {
-    match branch {
-        None => out.push(CHECKPOINT),
-        Some(branch) => {
-            out.push(if is_stray { STRAY } else { BRANCH });
-            put_varint(out, branch.0);
-        }
-    }
-}
-
-fn line(input: &mut Reader<'_>) -> Result<(Option<BranchId>, bool), Malformed> {
-    match input.byte()? {
-        CHECKPOINT => Ok((None, false)),
-        BRANCH => Ok((Some(branch(input)?), false)),
-        STRAY => Ok((Some(branch(input)?), true)),
-        _ => Err(malformed("branch or checkpoint")),
     }
 }
 

@@ -95,7 +95,13 @@ impl Unanswered {
             | Kind::Order
             | Kind::Room
             | Kind::Fork
+            | Kind::ForkFor
             | Kind::Checkpoint
+            | Kind::CheckpointFor
+            | Kind::Rename
+            | Kind::SetPlan
+            | Kind::Plan
+            | Kind::Usage
             | Kind::DeleteBranch
             | Kind::Branches
             | Kind::Status
@@ -253,12 +259,12 @@ fn answer_about<B>(
             len,
         } => part(owner, (pack, tag), offset, len),
         Request::Room => owner.room().map(Response::Room),
-        Request::Fork { from, name } => owner.fork(&from, &name).map(Response::Created),
-        Request::Checkpoint {
-            branch,
-            name,
-            message,
-        } => owner.checkpoint(&branch, &name, message).map(Response::Created),
+        Request::Fork(ask) => owner.fork(&ask).map(Response::Created),
+        Request::Checkpoint(ask) => owner.checkpoint(&ask).map(Response::Created),
+        Request::Rename { name, to } => owner.rename(name, &to).map(|()| Response::Done),
+        Request::SetPlan(plan) => owner.set_plan(plan).map(|()| Response::Done),
+        Request::Plan => owner.plan().map(Response::Plan),
+        Request::Usage => owner.usage().map(Response::Usage),
         Request::DeleteBranch(name) => owner.delete_branch(&name).map(|()| Response::Done),
         Request::Branches => owner.branches().map(Response::Branches),
         Request::Status => owner.status().map(Response::Status),

@@ -6,11 +6,12 @@
 
 use super::lane::{Again, Lane, Lost, Purpose, REPEATS_MAX, Reply};
 use super::patience::{Dial, Patience};
+use crate::line::{BranchInfo, CheckpointAsk, Created, ForkAsk, Usage};
 use crate::message::{Answer, Ask, Hello, Request, Response, SESSIONS_MAX};
 use crate::owner::{
-    Access, BranchInfo, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error, Hold, Lent, MergeAsk,
-    MergeTold, Opened, Owner, Placed, ResolveAsk, Room, Salvaged, SealedPack, Shared, Shipped, Standings,
-    Status, Turned, Who, identity,
+    Access, Chunk, Delegation, DiffAsk, Differences, Done, Error, Hold, Lent, MergeAsk, MergeTold, Opened,
+    Owner, Placed, ResolveAsk, Room, Salvaged, SealedPack, Shared, Shipped, Standings, Status, Turned, Who,
+    identity,
 };
 use crate::shared::{
     Borrow, Borrowed, Brought, Deed, Heard, Loan, LockAsk, Look, Ordered, Seen, Sharer, Yield,
@@ -24,10 +25,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tenure_model::codec::{Malformed, malformed};
 use tenure_model::limits::LITTLE_LEN_MAX;
-use tenure_model::record::Source;
+use tenure_model::record::Plan;
 use tenure_model::{
-    Address, Attr, Batch, BranchId, BranchName, CheckpointName, Digest, DriveName, Failure, Ino, InoRange,
-    Locked, PackNumber, Refusal, SessionId,
+    Address, Attr, Batch, BranchId, BranchName, Digest, DriveName, Failure, Ino, InoRange, Locked,
+    PackNumber, Refusal, SessionId,
 };
 
 /// How long is waited for what is only told to a person, such as free space: who asks may be a thread that serves others.
@@ -271,6 +272,8 @@ take! {
     turned: Response::Turned(turned) => turned, Turned;
     merged: Response::Merged(told) => told, MergeTold;
     standings: Response::Standings(standings) => standings, Standings;
+    plan: Response::Plan(plan) => plan, Plan;
+    usage: Response::Usage(usage) => usage, Usage;
     ordered: Response::Ordered(ordered) => ordered, Ordered;
     held: Response::Seen(Seen::Inode(_, attr)) => attr, Attr;
     locked: Response::Locked(locked) => locked, Locked;
@@ -547,32 +550,30 @@ impl<B> Owner<B> for Connection {
         self.call_within(&self.order, Request::Room, room, self.brief())
     }
 
-    fn fork(&self, from: &Source, name: &BranchName) -> Result<Created, Error> {
-        self.once(
-            &Request::Fork {
-                from: from.clone(),
-                name: name.clone(),
-            },
-            created,
-            self.patience.reply_max,
-        )
+    fn fork(&self, ask: &ForkAsk) -> Result<Created, Error> {
+        let request = Request::Fork(Cow::Borrowed(ask));
+        if ask.is_repeatable() {
+            return self.call(&self.order, request, created);
+        }
+        self.once(&request, created, self.patience.reply_max)
     }
 
-    fn checkpoint(
-        &self,
-        branch: &BranchName,
-        name: &CheckpointName,
-        message: &str,
-    ) -> Result<Created, Error> {
-        self.once(
-            &Request::Checkpoint {
-                branch: branch.clone(),
-                name: name.clone(),
-                message,
-            },
-            created,
-            self.patience.reply_max,
-        )
+    fn checkpoint(&self, ask: &CheckpointAsk) -> Result<Created, Error> {
+        let request = Request::Checkpoint(Cow::Borrowed(ask));
+        self.once(&request, created, self.patience.reply_max)
+    }
+
+    fn rename(&self, name: &str, to: &BranchName) -> Result<(), Error> {
+        let to = to.clone();
+        self.once(&Request::Rename { name, to }, done, self.patience.reply_max)
+    }
+
+    fn set_plan(&self, wanted: Plan) -> Result<(), Error> {
+        self.call(&self.order, Request::SetPlan(wanted), done)
+    }
+
+    fn plan(&self) -> Result<Plan, Error> {
+        self.call(&self.order, Request::Plan, plan)
     }
 
     fn delete_branch(&self, name: &BranchName) -> Result<(), Error> {
@@ -632,6 +633,10 @@ impl<B> Owner<B> for Connection {
 
     fn status(&self) -> Result<Status, Error> {
         self.call_within(&self.order, Request::Status, status, self.brief())
+    }
+
+    fn usage(&self) -> Result<Usage, Error> {
+        self.call_within(&self.order, Request::Usage, usage, self.patience.long_reply_max)
     }
 
     fn fold(&self) -> Result<(), Error> {

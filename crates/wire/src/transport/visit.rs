@@ -292,7 +292,12 @@ impl Visit {
             | Kind::GiveBack
             | Kind::Room
             | Kind::Fork
+            | Kind::ForkFor
             | Kind::Checkpoint
+            | Kind::CheckpointFor
+            | Kind::Rename
+            | Kind::SetPlan
+            | Kind::Plan
             | Kind::DeleteBranch
             | Kind::Branches
             | Kind::Take
@@ -305,7 +310,7 @@ impl Visit {
             | Kind::Status => pools.rare.take(job),
             Kind::Renew => pools.hear.take(job),
             Kind::Control => pools.control.take(job),
-            Kind::Fold | Kind::Check => pools.long.take(job),
+            Kind::Fold | Kind::Check | Kind::Usage => pools.long.take(job),
         }
     }
 

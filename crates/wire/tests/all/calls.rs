@@ -2,10 +2,9 @@
 
 use crate::carrier::{Carrier, over_every_carrier, served, well_served};
 use crate::fake::{Fake, Here, LONG, greeting, limits, owner, patience};
-use crate::samples::{address, batch, branch, checkpoint, chunk, drive, place, who};
+use crate::samples::{address, batch, branch, chunk, drive, place, who};
 use std::fmt::Debug;
 use std::sync::{Arc, mpsc};
-use tenure_model::record::Source;
 use tenure_model::{Address, Batch, BranchId, Digest, Failure, Ino, PackNumber, Refusal, SessionId};
 use tenure_wire::{Access, Choice, Connection, Error, Greeting, Owner, ResolveAsk, Shared, Shipped, Who};
 
@@ -68,9 +67,16 @@ fn outcomes(owner: &dyn Owner<Here>) -> Vec<String> {
         note(&Digest::of(&out));
     }
     note(&owner.room());
-    note(&owner.fork(&Source::Branch(BranchId(1)), &branch("try")));
-    note(&owner.fork(&Source::Checkpoint(checkpoint("v1")), &branch("try")));
-    note(&owner.checkpoint(&branch("main"), &checkpoint("v1"), "with words"));
+    for ask in crate::lines::forks() {
+        note(&owner.fork(&ask));
+    }
+    for ask in crate::lines::checkpoints() {
+        note(&owner.checkpoint(&ask));
+    }
+    note(&owner.rename("try", &branch("kept")));
+    note(&owner.set_plan(crate::lines::plan()));
+    note(&owner.plan());
+    note(&owner.usage());
     note(&owner.delete_branch(&branch("main")));
     note(&owner.branches());
     note(&owner.diff(&crate::differences::ask()));

@@ -10,17 +10,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tenure_model::codec::Codec;
-use tenure_model::record::Source;
+use tenure_model::record::Plan;
 use tenure_model::{
-    Address, Batch, BranchId, BranchName, CheckpointName, Clock, Digest, DriveName, Epoch, Failure, Ino,
-    InoRange, PackNumber, Refusal, SessionId, Timestamp, limits,
+    Address, Batch, BranchId, BranchName, Clock, Digest, DriveName, Epoch, Failure, Ino, InoRange,
+    PackNumber, Refusal, SessionId, Timestamp, limits,
 };
 use tenure_wire::owner::SESSION_TTL;
 use tenure_wire::unix::listen;
 use tenure_wire::{
-    Access, BranchInfo, Chunk, Connection, Created, Delegation, Dial, DiffAsk, Differences, Done, Door,
-    Error, Greeting, Host, Lent, Limits, MergeAsk, MergeTold, Opened, Owner, Patience, Placed, ResolveAsk,
-    Room, Salvaged, ServerAddress, Service, Shared, Shipped, Standings, Status, Turned, Whereabouts, Who,
+    Access, BranchInfo, CheckpointAsk, Chunk, Connection, Created, Delegation, Dial, DiffAsk, Differences,
+    Done, Door, Error, ForkAsk, Greeting, Host, Lent, Limits, MergeAsk, MergeTold, Opened, Owner, Patience,
+    Placed, ResolveAsk, Room, Salvaged, ServerAddress, Service, Shared, Shipped, Standings, Status, Turned,
+    Usage, Whereabouts, Who,
 };
 
 /// What a branch is here.
@@ -332,21 +333,35 @@ impl Owner<Here> for Fake {
         })
     }
 
-    fn fork(&self, from: &Source, name: &BranchName) -> Result<Created, Error> {
-        self.begin(format!("fork {from:?} {name}"), |_| {
-            Ok(Created { branch: BranchId(8) })
+    fn fork(&self, ask: &ForkAsk) -> Result<Created, Error> {
+        self.begin(format!("fork {ask:?}"), |_| {
+            let found = ask.is_repeatable().then(|| "there".to_owned());
+            Ok(Created {
+                branch: BranchId(8),
+                found,
+            })
         })
     }
 
-    fn checkpoint(
-        &self,
-        branch: &BranchName,
-        name: &CheckpointName,
-        message: &str,
-    ) -> Result<Created, Error> {
-        self.begin(format!("checkpoint {branch} {name} {message}"), |_| {
-            Ok(Created { branch: BranchId(1) })
+    fn checkpoint(&self, ask: &CheckpointAsk) -> Result<Created, Error> {
+        self.begin(format!("checkpoint {ask:?}"), |_| {
+            Ok(Created {
+                branch: BranchId(1),
+                found: None,
+            })
         })
+    }
+
+    fn rename(&self, name: &str, to: &BranchName) -> Result<(), Error> {
+        self.begin(format!("rename {name} {to}"), |_| Ok(()))
+    }
+
+    fn set_plan(&self, plan: Plan) -> Result<(), Error> {
+        self.begin(format!("set_plan {plan:?}"), |_| Ok(()))
+    }
+
+    fn plan(&self) -> Result<Plan, Error> {
+        self.begin("plan".into(), |_| Ok(Plan::default()))
     }
 
     fn delete_branch(&self, name: &BranchName) -> Result<(), Error> {
@@ -393,6 +408,10 @@ impl Owner<Here> for Fake {
 
     fn status(&self) -> Result<Status, Error> {
         self.begin("status".into(), |_| Ok(status()))
+    }
+
+    fn usage(&self) -> Result<Usage, Error> {
+        self.begin("usage".into(), |_| Ok(crate::lines::usage()))
     }
 
     fn fold(&self) -> Result<(), Error> {

@@ -96,7 +96,7 @@ fn calls_to_an_owner_that_is_killed_go_to_the_next_one_or_say_that_they_are_unkn
         let placed = scope.spawn(|| owner(&connection).place(session, &chunks));
         let forked = scope.spawn(|| {
             let from = tenure_model::record::Source::Branch(tenure_model::BranchId(1));
-            owner(&connection).fork(&from, &crate::samples::branch("try"))
+            owner(&connection).fork(&tenure_wire::ForkAsk::new(from, crate::samples::branch("try")))
         });
         // An answer from the owner says that what was sent before over the same socket was read, if not done.
         owner(&connection).room().expect("it is not held");

@@ -15,6 +15,7 @@ mod killed;
 mod lanes;
 mod leases;
 mod lent;
+mod lines;
 mod mend;
 mod peer;
 mod samples;

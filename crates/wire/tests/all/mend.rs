@@ -13,9 +13,11 @@ use std::net::Shutdown;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use tenure_model::record::Source;
-use tenure_model::{BranchId, Digest, Failure, Refusal, SessionId};
+use tenure_model::{BranchId, Digest, Failure, Refusal, RequestKey, SessionId};
 use tenure_wire::message::{Call, Hello, Request, Response, Welcome};
-use tenure_wire::{Access, Connection, Dial, Error, Limits, Patience, Room, Shipped, Stream};
+use tenure_wire::{
+    Access, Connection, Created, Dial, Error, ForkAsk, Limits, Patience, Room, Shipped, Stream,
+};
 
 pub(crate) fn is_unknown<T: std::fmt::Debug>(outcome: &Result<T, Error>) -> bool {
     matches!(outcome, Err(Error::Failed(Failure::Unknown(_))))
@@ -99,9 +101,26 @@ fn batches_that_are_underway_are_shipped_again_in_their_order() {
 fn a_fork_that_may_have_been_made_is_not_made_again() {
     let owners = Owners::new(vec![reads_and_ends(), serves()]);
     let connection = owners.reach(patience());
-    let forked = owner(&connection).fork(&Source::Branch(BranchId(1)), &branch("try"));
+    let forked = owner(&connection).fork(&ForkAsk::new(Source::Branch(BranchId(1)), branch("try")));
     assert!(is_unknown(&forked), "{forked:?}");
     assert_eq!(owner(&connection).room(), Ok(Room { total: 2, free: 1 }));
+    drop(connection);
+    owners.end();
+}
+
+#[test]
+fn a_fork_by_a_key_is_asked_for_again_at_the_next_owner() {
+    let owners = Owners::new(vec![reads_and_ends(), serves()]);
+    let connection = owners.reach(patience());
+    let ask = ForkAsk {
+        key: RequestKey::parse("job-7").ok(),
+        ..ForkAsk::new(Source::Branch(BranchId(1)), branch("try"))
+    };
+    let found = Created {
+        branch: BranchId(2),
+        found: Some("try".into()),
+    };
+    assert_eq!(owner(&connection).fork(&ask), Ok(found));
     drop(connection);
     owners.end();
 }

@@ -6,7 +6,6 @@ use proptest::prelude::*;
 use std::borrow::Cow;
 use std::convert::Infallible;
 use tenure_model::attr::Xattrs;
-use tenure_model::record::Source;
 use tenure_model::{
     ActId, Address, Attr, Batch, BranchId, BranchName, CheckpointName, ChunkPlace, Digest, DriveName, Epoch,
     Failure, Ino, InoRange, Kind, Lock, LockFamily, LockKind, LockOwner, LockRange, Locked, Name, Op,
@@ -17,8 +16,7 @@ use tenure_wire::shared::{
     Brought, Deed, Entry, Heard, Kept, LockAsk, Look, Ordered, Place, Seen, Sharer, WriteAt,
 };
 use tenure_wire::{
-    Access, BranchInfo, Chunk, Created, Error, Hold, Lent, Room, SealedPack, Shared, Shipped, Status,
-    Verified, Who,
+    Access, BranchInfo, Chunk, Error, Hold, Lent, Room, SealedPack, Shared, Shipped, Status, Verified, Who,
 };
 
 pub(crate) fn who() -> Who {
@@ -326,6 +324,7 @@ pub(crate) fn requests() -> Vec<(&'static str, Request<'static>)> {
     requests.extend(crate::lent::requests());
     requests.extend(crate::differences::requests());
     requests.extend(crate::turns::requests());
+    requests.extend(crate::lines::requests());
     requests
 }
 
@@ -407,28 +406,6 @@ fn of_sessions() -> Vec<(&'static str, Request<'static>)> {
 
 fn of_drives() -> Vec<(&'static str, Request<'static>)> {
     vec![
-        (
-            "fork",
-            Request::Fork {
-                from: Source::Branch(BranchId(1)),
-                name: branch("try"),
-            },
-        ),
-        (
-            "fork a checkpoint",
-            Request::Fork {
-                from: Source::Checkpoint(checkpoint("v1")),
-                name: branch("try"),
-            },
-        ),
-        (
-            "checkpoint",
-            Request::Checkpoint {
-                branch: branch("main"),
-                name: checkpoint("v1"),
-                message: "done",
-            },
-        ),
         ("delete branch", Request::DeleteBranch(branch("try"))),
         ("branches", Request::Branches),
         ("status", Request::Status),
@@ -489,8 +466,6 @@ pub(crate) fn responses() -> Vec<(&'static str, Response<'static>)> {
                 free: 1 << 30,
             }),
         ),
-        ("created", Response::Created(Created { branch: BranchId(2) })),
-        ("branches", Response::Branches(vec![branch_info()])),
         ("status", Response::Status(status())),
         ("status of a check", Response::Status(status_of_a_check())),
         ("findings", Response::Findings(vec!["pack 5 is short".into()])),
@@ -507,6 +482,7 @@ pub(crate) fn responses() -> Vec<(&'static str, Response<'static>)> {
     responses.extend(crate::lent::responses());
     responses.extend(crate::differences::responses());
     responses.extend(crate::turns::responses());
+    responses.extend(crate::lines::responses());
     responses
 }
 
@@ -521,6 +497,11 @@ pub(crate) fn branch_info() -> BranchInfo {
         is_stray: false,
         holder: Some("ada on loom".into()),
         message: "before the upgrade".into(),
+        line: None,
+        base: None,
+        until: None,
+        is_automatic: false,
+        by: None,
     }
 }
 
@@ -551,11 +532,11 @@ fn kept<T: ?Sized>(value: Box<T>) -> &'static T {
     Box::leak(value)
 }
 
-fn any_text() -> impl Strategy<Value = String> {
+pub(crate) fn any_text() -> impl Strategy<Value = String> {
     ".{0,20}"
 }
 
-fn any_name() -> impl Strategy<Value = String> {
+pub(crate) fn any_name() -> impl Strategy<Value = String> {
     "[a-z][a-z0-9._-]{0,30}"
 }
 
@@ -620,11 +601,7 @@ pub(crate) fn any_request() -> impl Strategy<Value = Request<'static>> {
             start,
             len
         }),
-        (any_name(), any_name(), text()).prop_map(|(of, name, message)| Request::Checkpoint {
-            branch: branch(&of),
-            name: checkpoint(&name),
-            message
-        }),
+        crate::lines::any_request(),
         (text(), bytes()).prop_map(|(verb, arguments)| Request::Control { verb, arguments }),
         (any_text(), any_text(), any::<u32>(), any::<bool>()).prop_map(|(agent, purpose, pid, hosted)| {
             Request::Open(Who {

@@ -8,10 +8,10 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use tenure_model::{Digest, Failure, Refusal, SessionId, limits::MESSAGE_LEN_MAX};
+use tenure_model::{BranchId, Digest, Failure, Refusal, SessionId, limits::MESSAGE_LEN_MAX};
 use tenure_wire::frame::{Broken, FrameReader};
 use tenure_wire::message::{Answer, Call, Hello, Request, Response, Welcome};
-use tenure_wire::{Connection, Dial, Error, Opened, Patience, Room, Shipped, Stream};
+use tenure_wire::{Connection, Created, Dial, Error, Opened, Patience, Room, Shipped, Stream};
 
 /// The owner's end of a socket, in a script's hands.
 pub(crate) struct Stage {
@@ -75,7 +75,11 @@ pub(crate) fn outcome(request: &Request<'_>) -> Result<Response<'static>, Error>
         ),
         Request::Close(_) | Request::Secure { .. } => Response::Done,
         Request::Lend { .. } => Response::Lent(crate::samples::lent()),
-        Request::Fork { .. } | Request::Control { .. } => panic!("it must not come here: {request:?}"),
+        Request::Fork(ask) if ask.is_repeatable() => Response::Created(Created {
+            branch: BranchId(2),
+            found: Some(ask.name.to_string()),
+        }),
+        Request::Fork(_) | Request::Control { .. } => panic!("it must not come here: {request:?}"),
         Request::Renew(_)
         | Request::LendInos(_)
         | Request::GiveBack { .. }
@@ -83,7 +87,11 @@ pub(crate) fn outcome(request: &Request<'_>) -> Result<Response<'static>, Error>
         | Request::Read { .. }
         | Request::Sealed(_)
         | Request::Part { .. }
-        | Request::Checkpoint { .. }
+        | Request::Checkpoint(_)
+        | Request::Rename { .. }
+        | Request::SetPlan(_)
+        | Request::Plan
+        | Request::Usage
         | Request::DeleteBranch(_)
         | Request::Branches
         | Request::Status

@@ -13,6 +13,7 @@ use std::sync::mpsc::sync_channel;
 use tenure_client::{Access, Branch, Options, Threads};
 use tenure_model::record::Source;
 use tenure_model::{BranchId, BranchName, Ino, Name, NewNode};
+use tenure_wire::ForkAsk;
 
 /// The branch that a drive begins with.
 const MAIN: BranchId = BranchId(1);
@@ -106,7 +107,7 @@ fn together(drive: &Drive<'_>, count: u32, each: impl Fn(&AnyOwner, u32) -> Resu
 }
 
 fn fork(owner: &AnyOwner, number: u32) -> Result<()> {
-    owner.fork(&Source::Branch(MAIN), &name(number))?;
+    owner.fork(&ForkAsk::new(Source::Branch(MAIN), name(number)))?;
     Ok(())
 }
 

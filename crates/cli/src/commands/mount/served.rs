@@ -1,6 +1,7 @@
 //! A mount while it is there: the drive is opened, its branch held and served, and all of it given back at the end.
 
 use super::about::{About, AskedOwner};
+use super::checkpoints::OfBranch;
 use super::warm::Warming;
 use super::witness::{self, Note};
 use super::{Args, NOTE};
@@ -18,7 +19,7 @@ use crate::output::{self, quoted};
 use crate::pins;
 use crate::reach::{self, MAIN, Reached};
 use crate::status::HIDDEN;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io::ErrorKind;
@@ -26,10 +27,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
-use tenure_client::{Branch, Files, Patience, SharedBranch, Witness, hold_when_free};
-use tenure_model::{Clock, Failure, Refusal};
+use tenure_client::{
+    Branch, Files, ForkAsk, IfThere, Patience, SharedBranch, Witness, hold_when_free, lines,
+};
+use tenure_model::{BranchName, Clock, Failure, Refusal};
 use tenure_mount::kernel::{self, MountError, Unmount};
-use tenure_mount::{Had, Mount, Status as WriteStatus};
+use tenure_mount::{Had, Inside, Mount};
 use tenure_wire::{Access, BranchInfo, Delegation, Opened, Owner, identity};
 
 type AnyOwner = Arc<dyn Owner<tenure_core::Branch>>;
@@ -135,6 +138,21 @@ fn make(args: &Args, dir: &Path) -> Result<()> {
     ))
 }
 
+/// Says what makes the branch, where there is none of that name.
+fn without_a_branch(args: &Args, name: &str, error: anyhow::Error) -> anyhow::Error {
+    if !error.to_string().contains("has no branch or checkpoint") {
+        return error;
+    }
+    let (drive, options) = (&args.what.drive, args.place.options());
+    Told::refused(
+        error.to_string(),
+        format!(
+            "tenure mount {drive}@{name} {}{options} --fork-from {MAIN} makes it of {MAIN}",
+            quoted(&args.dir)
+        ),
+    )
+}
+
 /// Makes the directory that is mounted on, where it is missing.
 fn make_place(dir: &Path) -> Result<()> {
     let at = mounts::resolved(dir);
@@ -186,7 +204,11 @@ fn mount_and_wait(
     let mut opened = owner.open(&who)?;
     let kept = kept.or_else(|| args.is_served_far(&opened).then(|| args.cache.open()));
     let name = args.what.at.as_deref().unwrap_or(MAIN);
-    let line = reach::line(&owner, &args.place, &args.what.drive, name)?;
+    if let Some(from) = &args.fork_from {
+        fork(&owner, args, from, name)?;
+    }
+    let line = reach::line(&owner, &args.place, &args.what.drive, name)
+        .map_err(|error| without_a_branch(args, name, error))?;
     if args.create {
         make_place(dir)?;
     }
@@ -210,6 +232,13 @@ fn mount_and_wait(
     let warming = begin_to_warm(args, kept.as_ref(), &branch, &mut opened.notices);
     let files = branch.files();
     let (end, ended) = channel();
+    let checkpoints = OfBranch {
+        owner: Arc::clone(&owner),
+        clock: Arc::clone(&clock),
+        opened: opened.clone(),
+        base: OfBranch::base_of(&line),
+        cache: kept.as_ref().map(|kept| Arc::clone(&kept.cache)),
+    };
     let about = About {
         drive: args.what.drive.to_string(),
         branch: name.to_owned(),
@@ -223,10 +252,13 @@ fn mount_and_wait(
         cache: kept.map(|kept| kept.cache),
         warm: Box::new(warming.teller()),
     };
-    let status = about.writer(AskedOwner::of(Arc::clone(&owner)), branch.files());
+    let inside = Inside {
+        status: about.writer(AskedOwner::of(Arc::clone(&owner)), branch.files()),
+        checkpoints: Box::new(checkpoints),
+    };
     // A signal that came between mounting and listening would end this process and leave its mount.
     listen_for_signals(end.clone())?;
-    let mount = attach(args, (dir, read_only), status, branch, clock, end)?;
+    let mount = attach(args, (dir, read_only), inside, branch, clock, end)?;
     opened.notices.extend(note.publish().err().map(unsaid));
     // Linux then knows it, and asks for it without the root's lock, which somebody may have who waits.
     let _ = std::fs::metadata(dir.join(HIDDEN));
@@ -241,6 +273,29 @@ fn mount_and_wait(
     };
     warming.end();
     told.and(finish(mount, (&*files, reached), (&reason, &ended)))
+}
+
+/// Makes the branch that is to be mounted.
+fn fork(owner: &AnyOwner, args: &Args, from: &str, name: &str) -> Result<()> {
+    let drive = &args.what.drive;
+    let base = reach::line(owner, &args.place, drive, from)?;
+    let branch = BranchName::parse(name).map_err(|why| anyhow!(why))?;
+    let mut ask = ForkAsk::new(lines::source_of(&base)?, branch);
+    if args.if_absent {
+        ask.if_there = IfThere::Take;
+    }
+    let is_there = || Ok::<_, tenure_wire::Error>(owner.branches()?.iter().any(|line| line.name == name));
+    match owner.fork(&ask) {
+        Err(refused @ tenure_wire::Error::Refused(_)) if is_there()? => Err(Told::refused(
+            refused.to_string(),
+            format!(
+                "tenure mount {drive}@{name} {}{} mounts it as it is; --if-absent mounts it or makes it",
+                quoted(&args.dir),
+                args.place.options()
+            ),
+        )),
+        made => Ok(made.map(drop)?),
+    }
 }
 
 /// Says what it costs that a mount has no note.
@@ -328,7 +383,7 @@ fn begin_to_warm(args: &Args, kept: Option<&Kept>, branch: &Had, notices: &mut V
 fn attach(
     args: &Args,
     (dir, read_only): (&Path, bool),
-    status: WriteStatus,
+    inside: Inside,
     branch: Had,
     clock: Arc<dyn Clock>,
     end: Sender<End>,
@@ -345,7 +400,7 @@ fn attach(
         wakeups: args.wakeups(),
     };
     let on_end = Box::new(move || drop(end.send(End::Gone)));
-    Ok(Mount::attach(branch, clock, dir, &mount_options, status, on_end)?)
+    Ok(Mount::attach(branch, clock, dir, &mount_options, inside, on_end)?)
 }
 
 /// Ends a mount: what is not durable yet becomes so first. Who has files open when it is asked to end may close them for a moment,

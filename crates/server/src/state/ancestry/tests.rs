@@ -4,7 +4,7 @@ use super::*;
 use crate::state::After;
 use std::collections::BTreeSet;
 use tenure_core::tree::Memory;
-use tenure_model::record::Source;
+use tenure_model::record::{Maker, Source};
 use tenure_model::{BranchName, CheckpointName, Digest, PackNumber, Record, Timestamp, Turn, Why};
 
 const NOON: Timestamp = Timestamp {
@@ -103,6 +103,8 @@ impl Story {
             from: source,
             name: BranchName::parse(&format!("line-{}", id.0)).unwrap(),
             time: NOON,
+            until: None,
+            key: None,
         });
         self.now.insert(id, self.now[&from]);
         id
@@ -115,6 +117,8 @@ impl Story {
             name: CheckpointName::parse(&format!("line-{}", id.0)).unwrap(),
             message: String::new(),
             time: NOON,
+            until: None,
+            maker: Maker::Asked,
         });
         self.now.insert(id, self.now[&branch]);
         id

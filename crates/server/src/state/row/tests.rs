@@ -56,6 +56,11 @@ fn branch() -> Line {
         made: NOON,
         root: None,
         totals: Totals { inodes: 1, bytes: 0 },
+        base: None,
+        until: None,
+        key: None,
+        is_changed: false,
+        by: None,
     }
 }
 
@@ -73,6 +78,7 @@ fn rows_are_written_as_ever() {
         name: "good".into(),
         kind: LineKind::Checkpoint {
             message: "it works".into(),
+            maker: Maker::Asked,
         },
         from: "branch main".into(),
         root: Some(Address {
@@ -145,6 +151,45 @@ fn rows_are_written_as_ever() {
     let session = SessionId(1 << 24 | 1);
     let sharing = sharing.with_chain(session, Recent::of(1, [digest(0x30), digest(0x40)]));
     golden("sharing_shipped", &sharing_key(BranchId(1)), &sharing);
+}
+
+#[test]
+fn rows_about_what_goes_by_itself_are_written_as_ever() {
+    let key = RequestKey::parse("job-7/try-3").expect("it is one");
+    let fork = Line {
+        name: "try-3".into(),
+        from: "branch main".into(),
+        base: Some(BranchId(300)),
+        until: Some(NOON),
+        key: Some(key.clone()),
+        ..branch()
+    };
+    golden("line_fork_for_a_time", &line_key(BranchId(302)), &fork);
+    let hidden = Line {
+        kind: LineKind::Checkpoint {
+            message: String::new(),
+            maker: Maker::Owner,
+        },
+        key: None,
+        by: Some("ada on box-1".into()),
+        ..fork
+    };
+    golden("line_checkpoint_of_the_owner", &line_key(BranchId(303)), &hidden);
+    let changed = Line {
+        is_changed: true,
+        ..branch()
+    };
+    golden("line_changed", &line_key(BranchId(304)), &changed);
+    let plan = Plan {
+        every_secs: 600,
+        keep_secs: 86_400,
+    };
+    golden("plan", &plan_key(), &plan);
+    let keyed = Keyed {
+        line: BranchId(302),
+        asked: digest(0x60),
+    };
+    golden("key", &request_key(&key), &keyed);
 }
 
 #[test]
