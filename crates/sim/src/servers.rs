@@ -6,8 +6,8 @@
 //! these differ by more than three in a hundred.
 
 mod client;
-mod commons;
 mod post;
+mod sharers;
 mod town;
 
 use crate::check::{Broken, Verdict, broken};
@@ -15,7 +15,7 @@ pub use crate::fault::Flaw;
 use crate::random::Random;
 use crate::trace::Trace;
 use client::{Client, Reader};
-use commons::{Commons, MACHINES};
+use sharers::{MACHINES, Sharers};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,7 +64,7 @@ struct World {
     town: Arc<Town>,
     clients: Vec<Client>,
     readers: Vec<Reader>,
-    commons: Commons,
+    sharers: Sharers,
     random: Random,
     trace: Trace,
     reads: u64,
@@ -86,7 +86,7 @@ pub fn run(seed: u64, options: Options) -> Report {
     let lived = catch_unwind(AssertUnwindSafe(|| {
         let mut world = World::begin(seed, options.flaw, trace.clone())?;
         let lived = world.live();
-        let (looks, syncs) = world.commons.counts();
+        let (looks, syncs) = world.sharers.counts();
         report.syncs = world.clients.iter().map(|client| client.synced()).sum::<u64>() + syncs;
         report.reads = world.reads;
         report.looks = looks;
@@ -107,13 +107,13 @@ impl World {
         let mut random = Random::new(seed, "servers");
         let town = Town::new((SERVERS, MACHINES), flaw, &mut random, trace.clone())?;
         let town = Arc::new(town);
-        let commons = Commons::new(&town, Random::new(seed, "commons"))?;
+        let sharers = Sharers::new(&town, Random::new(seed, "commons"))?;
         let clients = (0..CLIENTS).map(Client::new).collect();
         Ok(Self {
             town,
             clients,
             readers: Vec::new(),
-            commons,
+            sharers,
             random,
             trace,
             reads: 0,
@@ -124,7 +124,7 @@ impl World {
         for step in 0..STEPS {
             self.trace.note(format_args!("step {step}"));
             self.step()?;
-            self.commons.step()?;
+            self.sharers.step()?;
         }
         self.end()
     }
@@ -182,12 +182,12 @@ impl World {
     fn end(&mut self) -> Verdict<()> {
         self.town.heal();
         self.readers.clear();
-        self.commons.close()?;
+        self.sharers.close()?;
         let drive = self.town.take()?;
         for client in &mut self.clients {
             client.judge(&drive, &self.town)?;
         }
-        self.commons.judge(&drive)?;
+        self.sharers.judge(&drive)?;
         match drive.check(true) {
             Ok(faults) if faults.is_empty() => Ok(()),
             checked => broken(format!("the drive is not whole: {checked:?}")),

@@ -31,14 +31,14 @@ struct Member {
     runs: Arc<AtomicBool>,
 }
 
-pub(super) struct Commons {
+pub(super) struct Sharers {
     town: Arc<Town>,
     ground: Arc<Ground>,
     members: Vec<Option<Member>>,
     random: Random,
 }
 
-impl Commons {
+impl Sharers {
     /// Makes the branch, on a drive that somebody owns.
     pub(super) fn new(town: &Arc<Town>, random: Random) -> Verdict<Self> {
         let Some(found) = town.newest() else {
