@@ -42,6 +42,16 @@ pub trait Codec: Sized {
     }
 }
 
+impl Codec for Box<[u8]> {
+    fn write(&self, out: &mut Vec<u8>) {
+        put_bytes(out, self);
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(input.bytes()?.into())
+    }
+}
+
 /// Appends `value` as a LEB128 varint.
 pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {

@@ -1,6 +1,6 @@
 //! What becomes of each file when two states are merged, and the conflicts that stay in the tree until somebody settles them.
 
-use crate::codec::{Codec, Malformed, Reader, malformed, put_bytes, put_varint};
+use crate::codec::{Codec, Malformed, Reader, malformed, put_bytes, put_option, put_varint};
 use crate::id::Ino;
 
 /// A place where two states did not fit together: both are kept as far as they can be, until somebody says what is to be.
@@ -113,10 +113,10 @@ impl Codec for Conflict {
     fn write(&self, out: &mut Vec<u8>) {
         self.kind.write(out);
         put_bytes(out, &self.path);
-        put_path(out, self.beside.as_deref());
+        put_option(out, self.beside.as_ref());
         put_varint(out, self.ours.0);
         put_varint(out, self.theirs.0);
-        put_path(out, self.place.as_deref());
+        put_option(out, self.place.as_ref());
         put_bytes(out, self.from.as_bytes());
     }
 
@@ -124,27 +124,12 @@ impl Codec for Conflict {
         Ok(Self {
             kind: ConflictKind::read(input)?,
             path: input.bytes()?.into(),
-            beside: path(input)?,
+            beside: input.option()?,
             ours: Ino(input.varint()?),
             theirs: Ino(input.varint()?),
-            place: path(input)?,
+            place: input.option()?,
             from: input.text()?.to_owned(),
         })
-    }
-}
-
-fn put_path(out: &mut Vec<u8>, path: Option<&[u8]>) {
-    out.push(u8::from(path.is_some()));
-    if let Some(path) = path {
-        put_bytes(out, path);
-    }
-}
-
-fn path(input: &mut Reader<'_>) -> Result<Option<Box<[u8]>>, Malformed> {
-    if input.flag()? {
-        Ok(Some(input.bytes()?.into()))
-    } else {
-        Ok(None)
     }
 }
 

@@ -39,10 +39,7 @@ const XATTRS: u8 = 2;
 impl Codec for Difference {
     fn write(&self, out: &mut Vec<u8>) {
         put_bytes(out, &self.path);
-        out.push(u8::from(self.moved_from.is_some()));
-        if let Some(path) = &self.moved_from {
-            put_bytes(out, path);
-        }
+        put_option(out, self.moved_from.as_ref());
         put_option(out, self.before.as_ref());
         put_option(out, self.after.as_ref());
         let content = if self.content_differs { CONTENT } else { 0 };
@@ -52,11 +49,7 @@ impl Codec for Difference {
 
     fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
         let path = input.bytes()?.into();
-        let moved_from = if input.flag()? {
-            Some(input.bytes()?.into())
-        } else {
-            None
-        };
+        let moved_from = input.option()?;
         let (before, after) = (input.option()?, input.option()?);
         let flags = input.byte()?;
         if before.is_none() && after.is_none() || flags & !(CONTENT | XATTRS) != 0 {

@@ -45,32 +45,17 @@ impl Codec for Standing {
     fn write(&self, out: &mut Vec<u8>) {
         put_varint(out, self.number.0);
         self.conflict.write(out);
-        put_path(out, self.ours.as_deref());
-        put_path(out, self.theirs.as_deref());
+        put_option(out, self.ours.as_ref());
+        put_option(out, self.theirs.as_ref());
     }
 
     fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
         Ok(Self {
             number: Ino(input.varint()?),
             conflict: Conflict::read(input)?,
-            ours: path(input)?,
-            theirs: path(input)?,
+            ours: input.option()?,
+            theirs: input.option()?,
         })
-    }
-}
-
-fn put_path(out: &mut Vec<u8>, path: Option<&[u8]>) {
-    put_flag(out, path.is_some());
-    if let Some(path) = path {
-        put_bytes(out, path);
-    }
-}
-
-fn path(input: &mut Reader<'_>) -> Result<Option<Box<[u8]>>, Malformed> {
-    if input.flag()? {
-        Ok(Some(input.bytes()?.into()))
-    } else {
-        Ok(None)
     }
 }
 
