@@ -175,9 +175,9 @@ impl Haste {
 }
 
 impl Branch {
-    /// Makes a file durable, with all names and attributes of the branch; `done` is called once it is.
+    /// Makes a file durable, with all names and attributes of the branch, and every file if it is the root; `done` is called once it is.
     pub fn sync(&self, ino: Ino, done: Done<()>) {
-        self.ask(Scope::File(ino), done);
+        self.ask(Scope::of(ino), done);
     }
 
     /// As `sync`, for a thread that serves others and may be gone for as long as a quick disk takes: the file is durable
@@ -318,8 +318,9 @@ impl Inner {
     /// leaves, the better. What has waited for the lag is the settler's, where there is one: nobody who syncs a file waits for what
     /// was written to others.
     fn settle_for(&self, waiters: &[Waiter]) -> Result<(), Error> {
-        let has_asked_all = waiters.iter().any(|waiter| matches!(waiter.scope, Scope::All));
-        if has_asked_all {
+        let asks = |is_asked: fn(&Scope) -> bool| waiters.iter().any(|waiter| is_asked(&waiter.scope));
+        let has_asked_all = asks(|scope| matches!(scope, Scope::Files | Scope::All));
+        if asks(|scope| matches!(scope, Scope::All)) {
             // What is forked or named next holds nothing that was removed before.
             self.drop_ended();
         }
@@ -335,7 +336,7 @@ impl Inner {
         }
         waiters.iter().try_for_each(|waiter| match waiter.scope {
             Scope::File(ino) => self.settle(ino),
-            Scope::All => Ok(()),
+            Scope::Files | Scope::All => Ok(()),
         })
     }
 

@@ -18,7 +18,21 @@ pub(crate) struct InFlight {
 /// What a sync covers besides the order of all names.
 pub(crate) enum Scope {
     File(Ino),
+    /// Every file.
+    Files,
+    /// Every file, and what nobody can reach any more is gone: for who names or forks this state.
     All,
+}
+
+impl Scope {
+    /// Returns what the sync of an inode covers: that of the root covers every file, because `sync` does not come here.
+    pub(crate) fn of(ino: Ino) -> Self {
+        if ino == Ino::ROOT {
+            Scope::Files
+        } else {
+            Scope::File(ino)
+        }
+    }
 }
 
 pub(crate) struct Waiter {

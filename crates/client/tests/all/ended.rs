@@ -1,6 +1,6 @@
 //! Inodes that nobody can reach any more: they go by themselves, soon and after their names.
 
-use crate::world::{At, World, branch_name, make, name, options};
+use crate::world::{At, World, branch_name, extents, make, name, options};
 use std::thread::sleep;
 use std::time::Duration;
 use tenure_client::{Branch, Options, Owner, Unsynced};
@@ -72,6 +72,29 @@ fn the_end_of_what_nobody_can_reach_is_missed_by_nobody_and_shipped() {
     assert_eq!(world.branch.unsynced(), Unsynced::default());
     world.branch.sync_all().unwrap();
     assert_eq!(inodes(), 1);
+}
+
+#[test]
+fn a_sync_of_the_root_covers_every_file_and_waits_for_no_end() {
+    // In none of the test's time does anything go by itself.
+    let lag_max = Duration::from_secs(1000);
+    let world = World::new(
+        At::Here,
+        Options {
+            lag_max,
+            ..Options::default()
+        },
+    );
+    let gone = make(&world.branch, "journal").unwrap();
+    let kept = make(&world.branch, "kept").unwrap();
+    world.branch.write(kept, 0, vec![7; 1 << 20].into()).unwrap();
+    world.branch.unlink(Ino::ROOT, &name("journal")).unwrap();
+    world.sync(Ino::ROOT);
+    assert!(!extents(&world.owner.drive, kept).unwrap().is_empty());
+    let shipped = world.owner.shipped();
+    world.branch.drop_orphan_soon(gone);
+    world.sync(Ino::ROOT);
+    assert_eq!(world.owner.shipped(), shipped);
 }
 
 #[test]

@@ -88,9 +88,9 @@ impl Served {
         }
     }
 
-    /// Makes a file durable with all names; an fsync of the root makes everything durable, which `sync` cannot ask for.
+    /// Makes a file durable with all names, and everything that is in the tree where `.tenure` is synced.
     pub(super) fn fsync(&self, ino: Ino, is_lone: bool, pending: &mut Pending) {
-        if ino == Ino::ROOT || is_hidden(ino.0) {
+        if is_hidden(ino.0) {
             return self.syncfs(pending);
         }
         let Some(waiting) = pending.take().map(Waiting::new) else {
