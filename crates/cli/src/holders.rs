@@ -1,38 +1,23 @@
 //! Who holds a branch and may have what is not durable yet: asked to make it so, before a state of the branch is named or forked.
 
 use crate::commands::sync;
-use crate::error::Told;
 use crate::home;
 use crate::mounts;
-use crate::output::quoted;
 use crate::reach::AnyOwner;
 use anyhow::Result;
 use std::path::PathBuf;
-use tenure_model::DriveName;
+use tenure_model::BranchName;
 
-/// Has every mount of a branch on this machine make durable what it has, and returns where one of them is; refuses where the branch is
-/// mounted elsewhere, because nobody there can be asked.
-pub(crate) fn sync_all(owner: &AnyOwner, drive: &DriveName, branch: &str) -> Result<Option<PathBuf>> {
+/// Has whoever holds or shares a branch make durable what is there, on this machine and others; returns where a mount of this machine is.
+pub(crate) fn sync_all(owner: &AnyOwner, branch: &BranchName) -> Result<Option<PathBuf>> {
     let mut mounted = None;
     let lent = owner.delegations()?;
-    for holder in lent.iter().filter(|lent| lent.name == branch) {
-        match mounted_here(&holder.who) {
-            Some(dir) => {
-                sync::sync(&dir)?;
-                mounted = Some(dir);
-            }
-            None => {
-                return Err(Told::refused(
-                    format!(
-                        "{drive}@{branch} is held by {}, who cannot be asked from here to make durable what is there",
-                        holder.who
-                    ),
-                    format!(
-                        "there, tenure sync {} does; without --sync it is as far as it was synced",
-                        place_of(&holder.who).map_or_else(|| "DIR".to_owned(), quoted)
-                    ),
-                ));
-            }
+    for holder in lent.iter().filter(|lent| lent.name == branch.as_str()) {
+        if let Some(dir) = mounted_here(&holder.who) {
+            sync::sync(&dir)?;
+            mounted = Some(dir);
+        } else {
+            owner.have_shipped(branch)?;
         }
     }
     Ok(mounted)
@@ -45,21 +30,13 @@ fn mounted_here(who: &str) -> Option<PathBuf> {
     mounts::of(digits.parse().ok()?)
 }
 
-/// Returns the directory of a holder's mount as it says itself.
-fn place_of(who: &str) -> Option<&str> {
-    let (_, place) = who.split_once("mount at ")?;
-    Some(place.trim_end_matches(')'))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn where_a_holder_is_mounted_is_in_its_words() {
+    fn a_holder_of_another_machine_is_mounted_nowhere_here() {
         let who = "ada on a-box-far-away (process 42, mount at /home/ada/my work)";
-        assert_eq!(place_of(who), Some("/home/ada/my work"));
-        assert_eq!(mounted_here(who), None, "it is another machine");
-        assert_eq!(place_of("ada on box (process 42, tenure bench)"), None);
+        assert_eq!(mounted_here(who), None);
     }
 }

@@ -13,6 +13,7 @@ use crate::retained::Retained;
 use crate::salvage::Salvage;
 use crate::ship::{Cut, LOG_SHIP, Shipping};
 use crate::stage::Stage;
+use crate::still::Still;
 use crate::wait;
 use crate::wants::Waiting;
 use crate::warm::Noted;
@@ -117,6 +118,8 @@ pub(crate) struct State {
     pub(crate) inos: InoRange,
     /// What of it is lent, where it is shared: the branch is a copy then.
     pub(crate) lent: Option<LentParts>,
+    /// Whether changes wait, because the branch becomes another state at its owner.
+    pub(crate) is_still: bool,
     /// Why nothing more is accepted here.
     pub(crate) broken: Option<Error>,
 }
@@ -148,6 +151,7 @@ pub(crate) struct Inner {
     /// The owner's packs, where they are read from here.
     pub(crate) near: OnceLock<Near>,
     pub(crate) noted: Noted,
+    pub(crate) still: Still,
     /// Guards nothing but the waiting for a file that another thread settles, or for room on the stage.
     pub(crate) settling: Mutex<()>,
     pub(crate) settled: Condvar,
@@ -212,6 +216,7 @@ impl Branch {
         let threads = match (access, options.threads) {
             (Access::Exclusive, Threads::Started) => {
                 watch(&inner, inner.opened.session_ttl, Inner::renew);
+                inner.begin_hearing();
                 inner.threads()
             }
             (Access::Read | Access::Shared, _) | (_, Threads::None) => Vec::new(),
@@ -380,6 +385,7 @@ impl Inner {
             frays: Frays::default(),
             inos,
             lent,
+            is_still: false,
             broken,
         };
         // A state that is only read ships nothing, and of a branch that is shared the owner says it later.
@@ -406,6 +412,7 @@ impl Inner {
             retained,
             near: OnceLock::new(),
             noted: Noted::default(),
+            still: Still::default(),
             settling: Mutex::new(()),
             settled: Condvar::new(),
             rejoins: OnceLock::new(),
@@ -550,22 +557,29 @@ impl Inner {
         Err(too_many_loads())
     }
 
-    /// Returns the state to change it, unless nothing more is accepted, or who asked was sent away.
+    /// Returns the state to change it, once it may be changed; unless nothing more is accepted, or who asked was sent away.
     pub(crate) fn changing(&self) -> Result<RwLockWriteGuard<'_, State>, Error> {
+        loop {
+            if let Some(state) = self.changing_now()? {
+                return Ok(state);
+            }
+            self.until_going_on()?;
+        }
+    }
+
+    /// As `changing`, for what was accepted before: it is shipped before the branch becomes another state, and belongs to what is saved
+    /// of a branch that is lost.
+    pub(crate) fn going_on(&self) -> Result<RwLockWriteGuard<'_, State>, Error> {
+        let is_lost = self.is_lost();
         let state = self.state.write();
+        if is_lost {
+            return Ok(state);
+        }
         if let Some(error) = &state.broken {
             return Err(error.clone());
         }
         wait::before_acting()?;
         Ok(state)
-    }
-
-    /// As `changing`, for what was accepted before: it belongs to what is saved of a branch that is lost.
-    pub(crate) fn going_on(&self) -> Result<RwLockWriteGuard<'_, State>, Error> {
-        if self.is_lost() {
-            return Ok(self.state.write());
-        }
-        self.changing()
     }
 
     /// Makes one op's change in the state and the log, if every page that it needs is in memory.

@@ -54,21 +54,25 @@ impl Ended {
 impl Branch {
     /// Forgets an inode that has no entry and that nobody has open any more; soon, so that the caller waits for nothing.
     pub fn drop_orphan_soon(&self, ino: Ino) {
-        let inner = &self.inner;
-        let count = inner.ended.note(ino);
-        if inner.options.threads == Threads::None {
-            return inner.drop_ended();
-        }
-        if count == 1 {
-            inner.waiting.changed();
-        }
-        if count >= MANY {
-            inner.waiting.settle();
-        }
+        self.inner.note_ended(ino);
     }
 }
 
 impl Inner {
+    /// Notes an inode that has ended.
+    pub(crate) fn note_ended(&self, ino: Ino) {
+        let count = self.ended.note(ino);
+        if self.options.threads == Threads::None {
+            return self.drop_ended();
+        }
+        if count == 1 {
+            self.waiting.changed();
+        }
+        if count >= MANY {
+            self.waiting.settle();
+        }
+    }
+
     /// Drops what has ended. What cannot be dropped now, because too much waits for the bucket, stays for another time.
     pub(crate) fn drop_ended(&self) {
         while let Some(ino) = self.ended.take() {

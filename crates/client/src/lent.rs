@@ -347,7 +347,7 @@ impl State {
 
 impl Inner {
     /// Returns the branch as it has come.
-    fn branch_of(&self, state: Shared<tenure_core::Branch>) -> Result<tenure_core::Branch, Error> {
+    pub(crate) fn branch_of(&self, state: Shared<tenure_core::Branch>) -> Result<tenure_core::Branch, Error> {
         match state {
             Shared::Here(branch) => Ok(branch),
             Shared::Stored { root, inodes, bytes } => {
@@ -380,6 +380,6 @@ impl Inner {
             return false;
         };
         let state = self.state.read();
-        shipping.has_all() && state.log.is_empty() && state.cuts.is_empty() && state.stage.bytes() == 0
+        shipping.has_all() && state.has_shipped()
     }
 }

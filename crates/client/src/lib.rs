@@ -26,6 +26,7 @@ mod settle;
 mod shared;
 mod ship;
 mod stage;
+mod still;
 pub mod wait;
 mod wants;
 pub mod warm;
@@ -37,7 +38,8 @@ pub use lapse::{Patience, hold_when_free};
 pub use lines::Lines;
 pub use salvage::Salvage;
 pub use shared::{SharedBranch, Told, Wished};
-pub use tenure_core::{DirEntry, Outcome, Seek, Totals};
+pub use still::Company;
+pub use tenure_core::{Altered, DirEntry, Outcome, Seek, Totals};
 pub use tenure_wire::{
     Access, BranchInfo, CheckpointAsk, Created, Done, Error, ForkAsk, IfThere, Owner, Room,
 };

@@ -111,6 +111,9 @@ impl Inner {
             if let Some(error) = &state.broken {
                 return Err(error.clone());
             }
+            if state.is_still {
+                return Ok(Merged::Missed);
+            }
             let entered = match state.branch.pieces(ino, run.offset(), run.end()) {
                 Ok(pieces) if pieces != run.pieces => return Ok(Merged::Missed),
                 Ok(_) => self.enter(state, op, |state, _| state.log.chunks.extend_from_slice(places)),

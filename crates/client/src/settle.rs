@@ -155,14 +155,18 @@ impl Inner {
         };
         for _ in 0..LOADS_MAX {
             let attempt = self.when_not_settling(ino, |inner| {
-                let state = inner.changing()?;
+                let Some(state) = inner.changing_now()? else {
+                    return Ok(None);
+                };
                 state.check_room(op)?;
-                Ok(inner.enter(state, op, discard))
+                Ok(Some(inner.enter(state, op, discard)))
             });
             match attempt.flatten()? {
-                Ok(answer) => return Ok(answer),
-                Err(Undecided::Refused(refusal)) => return Err(refusal.into()),
-                Err(Undecided::Missing(missing)) => self.load(&missing)?,
+                Some(Ok(answer)) => return Ok(answer),
+                Some(Err(Undecided::Refused(refusal))) => return Err(refusal.into()),
+                Some(Err(Undecided::Missing(missing))) => self.load(&missing)?,
+                // Who waits for that keeps nobody from settling.
+                None => self.until_going_on()?,
             }
         }
         Err(too_many_loads())

@@ -90,6 +90,11 @@ impl State {
         }
     }
 
+    /// Tells whether nothing waits to be shipped, but for what may be on its way.
+    pub(crate) fn has_shipped(&self) -> bool {
+        self.log.is_empty() && self.cuts.is_empty() && self.stage.bytes() == 0
+    }
+
     /// Tells whether all that is not durable here is so little that it costs the disk no more than one wait.
     fn is_little(&self) -> bool {
         let chunks = self.log.chunks.iter().map(|chunk| u64::from(chunk.len));
@@ -127,6 +132,16 @@ impl Shipping {
     pub(crate) fn begin_behind(&mut self, start: Digest) {
         debug_assert_eq!(self.number, 0, "nothing was shipped");
         self.previous = start;
+    }
+
+    /// Goes on behind what the owner names, because the branch has become another state under this session.
+    pub(crate) fn go_on_behind(&mut self, behind: Digest) {
+        self.previous = behind;
+    }
+
+    /// Returns number and digest of the last batch.
+    pub(crate) fn behind(&self) -> (u64, Digest) {
+        (self.number, self.previous)
     }
 
     /// Tells whether no batch waits to become durable.

@@ -51,6 +51,7 @@ impl Inner {
         if self.waiting.is_stopped() || self.state.read().broken.is_some() {
             return Renewed::Ended;
         }
+        self.hear();
         match self.owner.renew(self.opened.session) {
             Err(over @ Error::Refused(Refusal::Stale)) => {
                 self.break_down(over);

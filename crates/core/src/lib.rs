@@ -4,6 +4,7 @@
 //! [`Branch::apply`] makes the change and cannot fail. A page that is not in memory is named ([`Missing`]), so that the
 //! caller loads it and asks again. Server, client, simulator and `check` all run this code.
 
+mod altered;
 pub mod branch;
 mod change;
 mod check;
@@ -23,6 +24,7 @@ mod stored;
 mod touched;
 pub mod tree;
 
+pub use altered::Altered;
 pub use branch::{Branch, Decision, Outcome, Totals, Undecided};
 pub use conflicts::{Conflicts, Standing};
 pub use content::filled::fill;

@@ -34,6 +34,12 @@ pub fn chain_start(session: SessionId, branch: BranchId, first_lent: Ino) -> Dig
     Digest::of(&grant)
 }
 
+/// Returns what the next batch under a grant names as the one before it, once the branch has become another state under it by
+/// a `Turned`: whoever has not heard so cannot go on from what the branch was.
+pub fn chain_turned(previous: Digest, root: Digest) -> Digest {
+    Digest::of(&[b"turned", &previous.0[..], &root.0[..]].concat())
+}
+
 /// Where a chunk lies in its pack, as the pack's index will say once it is sealed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChunkPlace {

@@ -6,6 +6,7 @@
 mod again;
 mod attribute;
 mod checkpoints;
+mod company;
 mod content;
 mod directory;
 mod entry;

@@ -28,7 +28,7 @@ use tenure_store::pack::{PackName, Packs, Sizes as PackSizes};
 use tenure_store::{Bucket, Cache};
 use tenure_wire::owner::SESSION_TTL;
 use tenure_wire::shared::{
-    Borrow, Borrowed, Brought, Deed, Heard, LockAsk, Look, Ordered, Seen, Sharer, Yield,
+    Borrow, Borrowed, Brought, Deed, Heard, LockAsk, Look, Next, Ordered, Seen, Sharer, Stand, Yield,
 };
 use tenure_wire::{
     Access, BranchInfo, CheckpointAsk, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error,
@@ -333,10 +333,24 @@ impl Owner<Branch> for Drive {
     }
 
     fn hear(&self, who: Sharer, told: Done<Heard>) {
+        match self.inner.may_speak().and_then(|()| self.inner.is_holder(who)) {
+            // It is told as long as it holds the branch, and asks the bucket for nothing.
+            Ok(true) => return self.inner.hear_as_holder(who, told),
+            Ok(false) => {}
+            Err(error) => return told(Err(error)),
+        }
         match self.inner.may_begin() {
             Ok(()) => self.inner.hear(who, told),
             Err(error) => told(Err(error)),
         }
+    }
+
+    fn stand(&self, who: Sharer, stand: &Stand) -> Result<Next<Branch>, Error> {
+        self.inner.answer(|| self.inner.stand(who, stand))
+    }
+
+    fn have_shipped(&self, branch: &BranchName) -> Result<(), Error> {
+        self.inner.change(|| self.inner.have_shipped(branch))
     }
 
     fn rejoin(&self, who: Sharer, brought: &Brought) -> Result<(), Error> {

@@ -19,6 +19,7 @@ mod resolve;
 mod session;
 mod shared;
 mod ship;
+mod still;
 mod stray;
 mod tend;
 mod turn;

@@ -11,6 +11,7 @@ use crate::proof::Proof;
 use crate::recover::recover;
 use crate::session::Heard;
 use crate::shared::Shares;
+use crate::still::Holders;
 use crate::trail::Trails;
 use crate::work::Work;
 use parking_lot::Mutex;
@@ -161,6 +162,7 @@ fn try_take_over(
             sessions: 0,
             heard: Heard::by(options.clock.clone()),
             shares: Shares::default(),
+            holders: Holders::default(),
         }),
         unfolded: AtomicU64::new(found.record_bytes),
         work: Arc::new(Work::new(options.fold_bytes, options.page_bytes_max, inherited)),

@@ -10,6 +10,7 @@ use crate::drive::{Inner, Threads};
 use crate::session::Heard;
 use crate::shared::Shares;
 use crate::state::{After, State};
+use crate::still::Holders;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -30,6 +31,7 @@ pub(crate) struct Live {
     pub(crate) sessions: u64,
     pub(crate) heard: Heard,
     pub(crate) shares: Shares,
+    pub(crate) holders: Holders,
 }
 
 impl Live {

@@ -202,6 +202,7 @@ impl Inner {
             let line = live.state.line(branch);
             Ok((Record::Returned { branch }, line.and_then(|line| line.until)))
         })?;
+        self.forget_holder(branch);
         self.work_on_passing_lines(until);
         Ok(())
     }

@@ -62,6 +62,7 @@ impl Inner {
                 Err(Error::Refused(Refusal::Stale)) => {}
                 revoked => revoked?,
             }
+            self.forget_holder(branch);
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Turns: a branch becomes another state as a whole, by one record.
 //!
 //! What it becomes is found from what it is with no lock held, and its pages are durable before the record is. Invariant: the record is
-//! accepted only while the branch is still what that was found from and nothing of it is lent; else it is found again. What the branch was is a
+//! accepted only while the branch is still what that was found from, nothing of it is lent, and who holds it whole stands still; else it is found again. What the branch was is a
 //! checkpoint, made in the same step.
 
 use crate::drive::Inner;
@@ -16,9 +16,7 @@ use tenure_core::Branch;
 use tenure_journal::Journal;
 use tenure_model::codec::Codec;
 use tenure_model::record::Maker;
-use tenure_model::{
-    BranchId, BranchName, CheckpointName, Failure, Ino, Past, Record, Refusal, Root, Seq, Turn, Why,
-};
+use tenure_model::{BranchId, BranchName, CheckpointName, Failure, Ino, Past, Record, Root, Seq, Turn, Why};
 use tenure_wire::{Error, Turned, Who};
 
 /// Times that a state is found again because the branch has changed meanwhile.
@@ -81,6 +79,20 @@ impl Inner {
         }
         self.end_silent_holder(branch, None)?;
         self.gathered(branch)?;
+        let turned = self.turn_quietly(branch, (&session::words(who), kind), &mut find)?;
+        if turned.is_some() {
+            self.until_taken(branch)?;
+            self.work_after_batch();
+        }
+        Ok(turned)
+    }
+
+    fn turn_quietly(
+        &self,
+        branch: BranchId,
+        words: (&str, &str),
+        find: &mut impl FnMut(&Before) -> Result<Option<Goal>, Error>,
+    ) -> Result<Option<Turned>, Error> {
         let _quiet = self.keep_quiet(branch)?;
         for _ in 0..TRIES_MAX {
             self.have_all_back(branch)?;
@@ -88,12 +100,13 @@ impl Inner {
             let Some(goal) = find(&before)? else {
                 return Ok(None);
             };
-            let ordered = self.accept_turn(&before, goal, (&session::words(who), kind))?;
-            if let Some((journal, seq, turned)) = ordered {
+            if let Some((journal, seq, turned)) = self.accept_turn(&before, goal, words)? {
                 self.commit_through(&journal, seq)?;
-                self.set_orphans_adrift(branch)?;
-                self.drop_adrift(branch)?;
-                self.work_after_batch();
+                // Who holds it whole drops by itself what nobody has open there.
+                if self.with(|live| Ok(live.state.grant(branch).is_none()))? {
+                    self.set_orphans_adrift(branch)?;
+                    self.drop_adrift(branch)?;
+                }
                 return Ok(Some(turned));
             }
         }
@@ -123,10 +136,10 @@ impl Inner {
         })
     }
 
-    /// Returns a branch as it is, unless somebody holds it.
+    /// Returns a branch as it is, unless somebody holds it who moves.
     fn before(&self, id: BranchId) -> Result<Before, Error> {
         self.with(|live| {
-            live.is_unheld(id)?;
+            live.stands_still(id)?;
             let open = live.state.opened(id);
             let open = open.ok_or_else(|| because("it was deleted just now"))?;
             Ok(Before {
@@ -134,7 +147,7 @@ impl Inner {
                 branch: open.branch,
                 version: open.version,
                 next_ino: live.next_inos().next,
-                open: live.open_by_sharers(id),
+                open: live.open_elsewhere(id),
             })
         })
     }
@@ -160,13 +173,13 @@ impl Inner {
             time,
         });
         self.with(|live| {
-            live.is_unheld(id)?;
+            live.stands_still(id)?;
             live.state.permits(&record)?;
             let is_same = live
                 .state
                 .opened(id)
                 .is_some_and(|open| open.version == before.version);
-            let is_open_known = live.open_by_sharers(id).is_subset(&before.open);
+            let is_open_known = live.open_elsewhere(id).is_subset(&before.open);
             let is_next = live.next_inos().next == before.next_ino;
             if !is_same || !is_open_known || !is_next || !live.is_given_back(id) {
                 return Ok(None);
@@ -200,24 +213,6 @@ impl Inner {
 }
 
 impl Live {
-    /// Refuses a branch that is lent whole, with who holds it and what would help.
-    fn is_unheld(&self, branch: BranchId) -> Result<(), Refusal> {
-        let Some(grant) = self.state.grant(branch) else {
-            return Ok(());
-        };
-        let line = self.state.line(branch);
-        let name = line.map_or_else(|| "it".to_owned(), |line| line.name);
-        let session = self.state.session(grant.session);
-        let who = session.map_or_else(|| "another session".to_owned(), |session| session.who);
-        // The sentence goes on with "holds it".
-        Err(Refusal::Held {
-            by: format!(
-                "{name} is mounted by one alone and becomes no other state meanwhile (`tenure unmount` frees it; mounted with \
-                 `--shared` it can): {who}"
-            ),
-        })
-    }
-
     /// Returns a free name for the checkpoint of what a branch was.
     fn name_before(&self, kind: &str) -> Result<CheckpointName, Error> {
         let head = self.state.head().expect("a drive that is served has begun");

@@ -13,6 +13,7 @@ mod merge;
 mod request;
 mod response;
 mod shared;
+mod stand;
 
 pub use greeting::{GREETING_LEN_MAX, Hello, SESSIONS_MAX, Welcome};
 pub use request::{Kind, Request};

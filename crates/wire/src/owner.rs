@@ -4,7 +4,9 @@
 //! accepted before is durable too.
 
 use crate::line::{BranchInfo, CheckpointAsk, Created, ForkAsk, Usage};
-use crate::shared::{Borrow, Borrowed, Brought, Deed, Heard, LockAsk, Look, Ordered, Seen, Sharer, Yield};
+use crate::shared::{
+    Borrow, Borrowed, Brought, Deed, Heard, LockAsk, Look, Next, Ordered, Seen, Sharer, Stand, Yield,
+};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tenure_model::record::Plan;
@@ -453,10 +455,24 @@ pub trait Owner<B>: Send + Sync {
     }
 
     /// Tells a session which of its tickets for locks have become locks, and what others need that is lent to it, as soon as there
-    /// is anything; a session that asks again is told nothing for the time before.
+    /// is anything; a session that asks again is told nothing for the time before. One that holds its branch whole is told that the
+    /// root is needed when it is to stand still ([`Owner::stand`]).
     fn hear(&self, who: Sharer, told: Done<Heard>) {
         let _ = who;
         told(Err(shares_nothing()));
+    }
+
+    /// Hears that a holder stands still, as it was asked to because its branch becomes another state, and tells it what to do next. It
+    /// asks again, at any owner, until it is told to go on.
+    fn stand(&self, who: Sharer, stand: &Stand) -> Result<Next<B>, Error> {
+        let _ = (who, stand);
+        Err(shares_nothing())
+    }
+
+    /// Has whoever holds or shares a branch ship all that was done there before this was asked.
+    fn have_shipped(&self, branch: &BranchName) -> Result<(), Error> {
+        let _ = branch;
+        Err(shares_nothing())
     }
 
     /// Takes up a session that shared a branch with an owner before this one, with what it brings. What it asks is answered
@@ -525,12 +541,12 @@ pub trait Owner<B>: Send + Sync {
     /// Returns at most `len` bytes of a file of a branch or checkpoint as it is now, from `offset` on; none behind its end.
     fn contents(&self, name: &str, ino: Ino, offset: u64, len: u32) -> Result<Vec<u8>, Error>;
 
-    /// Lets a branch go on from what a branch or checkpoint is, its own or another's; durable before it returns. What it was is a checkpoint. Refused while
-    /// one session holds it; of those who share it all is had back before.
+    /// Lets a branch go on from what a branch or checkpoint is, its own or another's; durable before it returns. What it was is a checkpoint. Whoever
+    /// holds it stands still meanwhile, and of those who share it all is had back before.
     fn undo(&self, who: &Who, branch: &BranchName, to: &str) -> Result<Turned, Error>;
 
-    /// Merges a branch or checkpoint into a branch, and tells what has become of each file; durable before it returns. Refused as
-    /// [`Owner::undo`] is, and where the drive does not know what both have become of. What does not fit is kept on both sides.
+    /// Merges a branch or checkpoint into a branch, and tells what has become of each file; durable before it returns. Refused
+    /// where the drive does not know what both have become of. What does not fit is kept on both sides.
     fn merge(&self, who: &Who, ask: &MergeAsk) -> Result<MergeTold, Error>;
 
     /// Returns the conflicts that stand in a branch or checkpoint, behind a number.

@@ -272,6 +272,38 @@ pub enum Need {
     Return,
 }
 
+/// What a holder says that was asked to stand still, because its branch becomes another state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stand {
+    /// It changes nothing, and all that it has done is shipped and durable.
+    Still {
+        /// Number and digest of its last batch.
+        behind: (u64, Digest),
+        /// The inodes that somebody may have open there; none where it has said so before.
+        known: Option<Vec<Ino>>,
+    },
+    /// It goes on from what the branch is.
+    Gone,
+}
+
+/// What a holder that stands still does next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next<B> {
+    /// It stands still, and asks again.
+    Stay,
+    /// The same, and says once more what somebody may have open.
+    Tell,
+    /// It goes on: the branch is what it was.
+    GoOn,
+    /// The branch has become another state: the holder takes that, and goes on.
+    Became {
+        /// What its next batch names as the one before it.
+        behind: Digest,
+        /// The branch.
+        state: Shared<B>,
+    },
+}
+
 /// What a session gives back, once it has shipped all that it has done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Yield {

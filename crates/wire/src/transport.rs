@@ -11,6 +11,7 @@
 
 mod address;
 mod answer;
+mod come;
 mod connection;
 mod guest;
 mod lane;

@@ -29,7 +29,7 @@ pub(crate) struct Args {
     /// Keep it for this time (30m, 2h, 7d), after which it goes by itself; for ever unless it is said
     #[arg(long, value_name = "TIME", value_parser = duration::lasting)]
     keep: Option<Duration>,
-    /// Have the mounts of the branch on this machine make durable what they have, so that it is in the checkpoint
+    /// Have whoever has the branch mounted, here or elsewhere, make durable what is there, so that it is in the checkpoint
     #[arg(long)]
     sync: bool,
     #[command(flatten)]
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let reached = reach::drive_for(&args.place, drive, "checkpoint")?;
     let owner = reached.owner();
     if args.sync {
-        holders::sync_all(&owner, drive, branch.as_str())?;
+        holders::sync_all(&owner, &branch)?;
     }
     let lines = Lines::of(owner);
     let ask = |name: CheckpointName| CheckpointAsk {

@@ -6,7 +6,7 @@ use crate::holders;
 use crate::output;
 use crate::place::Place;
 use crate::reach;
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use std::time::Duration;
 use tenure_client::{ForkAsk, IfThere, Lines, lines};
 use tenure_model::{BranchName, Clock, Ref, RequestKey};
@@ -33,7 +33,7 @@ pub(crate) struct Args {
     /// Let the branch go by itself after this time (30m, 2h, 7d), as soon as nobody has it mounted
     #[arg(long = "for", value_name = "TIME", value_parser = duration::lasting)]
     length: Option<Duration>,
-    /// Have the mounts of the branch on this machine make durable what they have, so that it is in the new branch
+    /// Have whoever has the branch mounted, here or elsewhere, make durable what is there, so that it is in the new branch
     #[arg(long)]
     sync: bool,
     #[command(flatten)]
@@ -50,7 +50,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let owner = reached.owner();
     let base = reach::line(&owner, &args.place, drive, from)?;
     if args.sync {
-        holders::sync_all(&owner, drive, from)?;
+        // What is no branch is what it is.
+        if base.branch.is_some() {
+            holders::sync_all(&owner, &BranchName::parse(from).map_err(|why| anyhow!(why))?)?;
+        }
     }
     let ask = ForkAsk {
         if_there: if args.if_absent {

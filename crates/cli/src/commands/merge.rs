@@ -12,7 +12,7 @@ use tenure_wire::{MergeAsk, MergeTold};
 /// Take into a branch what another branch or a checkpoint has changed since both were one; of a mounted one, as far as it was synced
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  tenure merge work@attempt-1 main --dry-run\n  tenure merge work@attempt-1 main\n  tenure conflicts work@main\n\nWhat only one side has changed is as that side has it; files are followed where they were renamed. Where both have changed a file differently, that of INTO stays, and the other is kept beside it as NAME~FROM until `tenure resolve` says what is to be; the tree can be used meanwhile. A merge is made whole or not at all, and what INTO was before is a checkpoint.\n\nINTO must not be mounted by one alone: unmount it, or mount it with --shared.\n\nExit codes: 0 merged without conflicts (or nothing was to be done), 1 merged with conflicts, or refused"
+    after_help = "Examples:\n  tenure merge work@attempt-1 main --dry-run\n  tenure merge work@attempt-1 main\n  tenure conflicts work@main\n\nWhat only one side has changed is as that side has it; files are followed where they were renamed. Where both have changed a file differently, that of INTO stays, and the other is kept beside it as NAME~FROM until `tenure resolve` says what is to be; the tree can be used meanwhile. A merge is made whole or not at all, and what INTO was before is a checkpoint.\n\nINTO may be mounted, here or elsewhere: its mounts show what it has become at once, and what is open there stays open.\n\nExit codes: 0 merged without conflicts (or nothing was to be done), 1 merged with conflicts, or refused"
 )]
 pub(crate) struct Args {
     /// The drive, and the branch or checkpoint that is merged
@@ -54,14 +54,24 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.json {
         output::json(&json(&ask, &told))?;
     } else {
-        told.files.iter().try_for_each(|file| output::line(line(file)))?;
-        output::line(summary(drive, &ask, &told))?;
+        show(drive, &ask, &told)?;
     }
+    outcome(drive, &ask, &told, &args.place)
+}
+
+/// Shows what has become of each file.
+pub(crate) fn show(drive: &DriveName, ask: &MergeAsk, told: &MergeTold) -> Result<()> {
+    told.files.iter().try_for_each(|file| output::line(line(file)))?;
+    output::line(summary(drive, ask, told))
+}
+
+/// Fails where there are conflicts, with what helps.
+pub(crate) fn outcome(drive: &DriveName, ask: &MergeAsk, told: &MergeTold, place: &Place) -> Result<()> {
     if told.conflicts == 0 {
         return Ok(());
     }
     let counted = tenure_model::counted(told.conflicts, "conflict");
-    let options = args.place.options();
+    let options = place.options();
     if ask.is_dry {
         return Err(Told::refused(
             format!("there would be {counted}"),

@@ -110,7 +110,7 @@ fn prepare(args: &Args) -> Result<(String, String, Option<PathBuf>)> {
         None => history::point(&owner, &args.place, (drive, name), from)?.name,
     };
     let branch = BranchName::parse(name).map_err(|why| anyhow!(why))?;
-    let mounted = holders::sync_all(&owner, drive, name)?;
+    let mounted = holders::sync_all(&owner, &branch)?;
     let ask = |point| CheckpointAsk {
         message: format!("before {} was restored from {from}", args.path.display()),
         length: Some(KEEP),

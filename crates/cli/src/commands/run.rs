@@ -5,7 +5,7 @@
 
 use crate::child;
 use crate::clock::MachineClock;
-use crate::commands::diff;
+use crate::commands::{diff, merge};
 use crate::error::Told;
 use crate::output::{self, quoted};
 use crate::place::Place;
@@ -22,11 +22,12 @@ use std::sync::atomic::AtomicBool;
 use tenure_client::{CheckpointAsk, ForkAsk, Lines, lines};
 use tenure_model::record::Source;
 use tenure_model::{BranchName, CheckpointName, Clock, Ref};
+use tenure_wire::MergeAsk;
 
 /// Run a command in a new branch, mounted for it, and show what it has changed there; then keep the branch, or let it go
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  tenure run --fork work -- make test\n  tenure run --fork work@before --discard -- ./try-it.sh\n  tenure run --fork work --name attempt-7 --keep -- agent --task 7\n\nThe command runs in the mount, whose path is in TENURE_DIR; TENURE_DRIVE and TENURE_BRANCH name what is mounted. It is not confined:\nwhat it does elsewhere stays. The exit code is the command's own, 128 and the signal's number where one has ended it."
+    after_help = "Examples:\n  tenure run --fork work -- make test\n  tenure run --fork work@before --discard -- ./try-it.sh\n  tenure run --fork work --commit -- make update\n  tenure run --fork work --name attempt-7 --keep -- agent --task 7\n\nWith --commit, what the command has changed is merged into the branch that it was made from, if the command succeeds and nothing\nconflicts; else the new branch is kept. The command runs in the mount, whose path is in TENURE_DIR; TENURE_DRIVE and TENURE_BRANCH name what is mounted. It is not confined:\nwhat it does elsewhere stays. The exit code is the command's own, 128 and the signal's number where one has ended it."
 )]
 pub(crate) struct Args {
     /// What the branch is made from: a drive, and its branch or checkpoint unless it is `main`
@@ -39,11 +40,14 @@ pub(crate) struct Args {
     #[arg(long)]
     dir: Option<PathBuf>,
     /// Keep the branch, and ask nothing
-    #[arg(long, conflicts_with = "discard")]
+    #[arg(long, conflicts_with_all = ["discard", "commit"])]
     keep: bool,
     /// Delete the branch, and ask nothing
-    #[arg(long)]
+    #[arg(long, conflicts_with = "commit")]
     discard: bool,
+    /// Merge the branch into what it was made from and delete it, and ask nothing; keep it where the command fails or something conflicts
+    #[arg(long)]
+    commit: bool,
     /// Show the differences as `tenure diff --stat` does, and not the text that differs
     #[arg(long)]
     stat: bool,
@@ -61,6 +65,8 @@ struct Made {
     begin: String,
     /// Whether that was made for this run.
     owns_begin: bool,
+    /// The branch that it was made from; none where that was a checkpoint.
+    base: Option<BranchName>,
 }
 
 /// What becomes of the branch.
@@ -68,6 +74,7 @@ struct Made {
 enum Fate {
     Kept,
     Discarded,
+    Committed,
 }
 
 /// Runs the command.
@@ -84,17 +91,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
     };
     show(args, &made)?;
-    match fate(args)? {
-        Fate::Kept => output::note(format_args!(
-            "{}@{1} is kept: tenure mount {0}@{1} DIR{2}",
-            args.fork.drive,
-            made.branch,
-            args.place.options()
-        )),
+    match fate(args, &made, status)? {
+        Fate::Kept => keep(args, &made),
         Fate::Discarded => {
             discard(args, &made)?;
             output::note(format_args!("{}@{} is deleted", args.fork.drive, made.branch));
         }
+        Fate::Committed => commit(args, &made)?,
     }
     match code(status) {
         0 => Ok(()),
@@ -117,6 +120,17 @@ fn make(args: &Args) -> Result<Made> {
     let reached = reach::drive_for(&args.place, drive, "run")?;
     let owner = reached.owner();
     let base = reach::line(&owner, &args.place, drive, from)?;
+    if args.commit && base.branch.is_none() {
+        return Err(Told::refused(
+            format!("{drive}@{from} is a checkpoint and never changes, so nothing can be merged into it"),
+            format!(
+                "tenure run --fork {drive}{} --commit -- ... merges into the branch; --keep keeps a branch made from the checkpoint",
+                args.place.options()
+            ),
+        ));
+    }
+    let into = base.branch.map(|_| BranchName::parse(&base.name));
+    let into = into.transpose().map_err(|why| anyhow!(why))?;
     let lines = Lines::of(owner);
     let stamp = MachineClock.now().stamp();
     let branch = match &args.name {
@@ -143,6 +157,7 @@ fn make(args: &Args) -> Result<Made> {
         branch,
         begin,
         owns_begin,
+        base: into,
     };
     let source = match made.owns_begin {
         true => Source::Checkpoint(CheckpointName::parse(&made.begin).map_err(|why| anyhow!(why))?),
@@ -217,29 +232,71 @@ fn show(args: &Args, made: &Made) -> Result<()> {
 }
 
 /// Says what becomes of the branch, if need be by asking.
-fn fate(args: &Args) -> Result<Fate> {
+fn fate(args: &Args, made: &Made, status: ExitStatus) -> Result<Fate> {
     let is_asked = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-    match (args.discard, args.keep, is_asked) {
+    match (args.discard, args.keep, args.commit) {
         (true, ..) => Ok(Fate::Discarded),
-        (false, true, _) | (false, false, false) => Ok(Fate::Kept),
-        (false, false, true) => ask(),
+        (false, true, _) => Ok(Fate::Kept),
+        // What a command has begun and not brought to an end is nothing to merge.
+        (false, false, true) if status.success() => Ok(Fate::Committed),
+        (false, false, true) => Ok(Fate::Kept),
+        (false, false, false) if is_asked => ask(made),
+        (false, false, false) => Ok(Fate::Kept),
     }
 }
 
-fn ask() -> Result<Fate> {
+fn ask(made: &Made) -> Result<Fate> {
     loop {
-        std::io::stderr().write_all(b"keep or discard? ")?;
+        let question = match &made.base {
+            Some(base) => format!("commit to {base}, keep or discard? "),
+            None => "keep or discard? ".to_owned(),
+        };
+        std::io::stderr().write_all(question.as_bytes())?;
         let mut answer = String::new();
         // Who says nothing loses nothing.
         if std::io::stdin().lock().read_line(&mut answer)? == 0 {
             return Ok(Fate::Kept);
         }
         match answer.trim() {
+            "commit" | "c" if made.base.is_some() => return Ok(Fate::Committed),
             "keep" | "k" => return Ok(Fate::Kept),
             "discard" | "d" => return Ok(Fate::Discarded),
             _ => {}
         }
     }
+}
+
+fn keep(args: &Args, made: &Made) {
+    output::note(format_args!(
+        "{}@{1} is kept: tenure mount {0}@{1} DIR{2}",
+        args.fork.drive,
+        made.branch,
+        args.place.options()
+    ));
+}
+
+/// Merges the branch into what it was made from; deletes it where that was all.
+fn commit(args: &Args, made: &Made) -> Result<()> {
+    let drive = &args.fork.drive;
+    let into = made.base.clone().expect("what is no branch was refused");
+    let ask = MergeAsk {
+        from: made.branch.as_str().to_owned(),
+        into,
+        base: None,
+        is_dry: false,
+    };
+    let reached = reach::drive_for(&args.place, drive, "run")?;
+    let told = reached
+        .owner()
+        .merge(&reach::who("tenure run --commit".to_owned(), false), &ask);
+    let told = told.inspect_err(|_| keep(args, made))?;
+    reached.close()?;
+    merge::show(drive, &ask, &told)?;
+    if told.conflicts > 0 {
+        keep(args, made);
+        return merge::outcome(drive, &ask, &told, &args.place);
+    }
+    discard(args, made)
 }
 
 fn discard(args: &Args, made: &Made) -> Result<()> {

@@ -15,7 +15,7 @@ use tenure_model::{BranchName, Clock, Ref};
 /// Let a branch go on from what it was: from its last checkpoint that differs from it, or from the one that is named
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  tenure undo work                  what was changed since the last checkpoint is undone\n  tenure undo work@attempt-1 --to 30m\n  tenure undo work --to before-the-upgrade\n  cd ~/work && tenure undo\n\nNothing is lost: what the branch was is a checkpoint, which is named, and tenure undo --to goes back there. Of a branch that one mount\nhas to itself nothing can be undone while it is mounted; one that is shared (tenure mount --shared) shows it at once."
+    after_help = "Examples:\n  tenure undo work                  what was changed since the last checkpoint is undone\n  tenure undo work@attempt-1 --to 30m\n  tenure undo work --to before-the-upgrade\n  cd ~/work && tenure undo\n\nNothing is lost: what the branch was is a checkpoint, which is named, and tenure undo --to goes back there. The branch may be\nmounted, here or elsewhere: its mounts show what it has become at once, and what is open there stays open."
 )]
 pub(crate) struct Args {
     /// The drive, and its branch unless it is `main`; what is mounted here unless it is said

@@ -20,4 +20,5 @@ mod shared;
 mod stopped;
 mod tidy;
 mod troubled;
+mod turned;
 mod unwritable;

@@ -28,6 +28,16 @@ impl Known {
         }
     }
 
+    /// Returns all that the kernel knows.
+    pub(super) fn all(&self) -> Vec<Ino> {
+        self.0.lock().lookups.keys().copied().collect()
+    }
+
+    /// Tells whether the kernel knows an inode.
+    pub(super) fn has(&self, ino: Ino) -> bool {
+        self.0.lock().lookups.contains_key(&ino)
+    }
+
     /// Notes that an inode has no entry; false when the kernel does not know it.
     pub(super) fn orphan(&self, ino: Ino) -> bool {
         let mut counts = self.0.lock();

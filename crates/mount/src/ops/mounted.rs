@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use tenure_client::{Branch, Files, SharedBranch};
+use tenure_client::{Branch, Company, Files, SharedBranch};
 use tenure_model::Clock;
 
 /// How far the kernel reads ahead of a sequential reader, in KiB.
@@ -126,6 +126,10 @@ impl Mount {
             notifier: Mutex::new(None),
             on_end: Mutex::new(Some(on_end)),
         });
+        if let Had::Whole(whole) = &had {
+            let company: Weak<dyn Company> = Arc::downgrade(&served) as Weak<dyn Company>;
+            whole.keep_company(company);
+        }
         let kernel_options = crate::kernel::Options {
             source: options.source.clone(),
             allow_other: options.allow_other,

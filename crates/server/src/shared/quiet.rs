@@ -1,11 +1,12 @@
-//! A shared branch that is kept quiet, because it becomes another state as a whole: what is lent of it comes back, nothing more is lent,
-//! and who changes something waits.
+//! A branch that is kept quiet, because it becomes another state as a whole: what is lent of it comes back, nothing more is lent, who holds
+//! it whole stands still, and who changes something waits.
 //!
 //! Invariant: while it is quiet only what was asked before and the end of inodes that nobody has open change the branch.
 
 use super::{Share, demand};
 use crate::drive::{Inner, Threads};
 use crate::order::Live;
+use crate::still::tell_to_stand;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tenure_model::{BranchId, Failure, Ino, SessionId};
@@ -46,20 +47,28 @@ impl Inner {
         Ok(Quiet { inner: self, branch })
     }
 
-    /// Has all given back that is lent of a branch.
+    /// Has all given back that is lent of a branch, and who holds it whole stand still.
     pub(crate) fn have_all_back(&self, branch: BranchId) -> Result<(), Error> {
         let until = self.options.clock.elapsed() + self.lease() + WAIT;
         loop {
             let now = self.options.clock.elapsed();
-            let is_lent = self.with(|live| {
+            let (is_lent, moves, told) = self.with(|live| {
                 let share = live.shares.0.get_mut(&branch);
-                Ok(share.is_some_and(|share| share.want_all_back(self.epoch, now)))
+                let is_lent = share.is_some_and(|share| share.want_all_back(self.epoch, now));
+                let (moves, told) = live.ask_to_stand(branch);
+                Ok((is_lent, moves, told))
             })?;
-            if !is_lent {
+            let is_told = told.is_some();
+            tell_to_stand(told);
+            if !is_lent && !moves {
                 return Ok(());
             }
             self.tell_holders(branch)?;
-            if now >= until || self.options.threads == Threads::None {
+            self.end_silent_holder(branch, None)?;
+            // Where no thread is, who was told has done what he was told.
+            let is_over = self.options.threads == Threads::None && !is_told;
+            if now >= until || is_over {
+                self.with(|live| Ok(live.stands_still(branch)?))?;
                 let why = "parts of the branch are lent to sessions that share it, which were asked for them; try again";
                 return Err(Failure::DidNotHappen(why.into()).into());
             }
@@ -92,11 +101,18 @@ impl Live {
         share.is_none_or(|share| share.cover.is_empty() && share.gathering.is_none())
     }
 
-    /// Returns what those who share a branch have open.
-    pub(crate) fn open_by_sharers(&self, branch: BranchId) -> BTreeSet<Ino> {
+    /// Returns what those who share a branch, or hold it and stand still, may have open.
+    pub(crate) fn open_elsewhere(&self, branch: BranchId) -> BTreeSet<Ino> {
         let members = self.shares.0.get(&branch).into_iter();
         let members = members.flat_map(|share| share.members.values());
-        members.flat_map(|member| member.open.iter().copied()).collect()
+        let shared = members.flat_map(|member| member.open.iter().copied());
+        shared.chain(self.holders.open(branch)).collect()
+    }
+
+    /// Tells whether a branch is kept quiet.
+    pub(crate) fn is_quiet(&self, branch: BranchId) -> bool {
+        let share = self.shares.0.get(&branch);
+        share.is_some_and(|share| share.quiet > 0)
     }
 
     /// Takes every copy of a branch that those have who share it for too old.

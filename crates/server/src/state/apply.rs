@@ -6,7 +6,7 @@ use super::recent::Recent;
 use super::{After, Folded, Grant, Head, Line, LineKind, Open, Session, State, asked, batch_digest, row};
 use tenure_core::{Branch, Totals, Tree};
 use tenure_model::attr::{Attr, Kind, Xattrs};
-use tenure_model::batch::chain_start;
+use tenure_model::batch::{chain_start, chain_turned};
 use tenure_model::record::{FIRST_LENT_INO, Maker, Source};
 use tenure_model::{
     Batch, BranchId, Digest, Ino, InoRange, Record, RequestKey, Root, Seq, SessionId, Timestamp, Turn, Why,
@@ -387,6 +387,11 @@ impl State {
         };
         self.become_after(turn.branch, After::Branch(after));
         self.note_change(turn.branch);
+        if let Some(grant) = self.grant(turn.branch) {
+            // Its holder goes on from here, once it has heard so.
+            let digest = chain_turned(grant.digest, page.digest);
+            self.put(&row::grant_key(turn.branch), &Grant { digest, ..grant });
+        }
         head.next_ino = Ino(head.next_ino.0 + turn.inos);
         self.put(&row::head_key(), &head);
         match &turn.why {

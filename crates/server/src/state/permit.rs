@@ -67,13 +67,8 @@ impl State {
                     Some(grant) => Err(self.held(*branch, grant)),
                 }
             }
-            Record::Turned(turn) => {
-                self.is_branch(turn.branch)?;
-                match self.grant(turn.branch) {
-                    None => Ok(()),
-                    Some(grant) => Err(self.held(turn.branch, grant)),
-                }
-            }
+            // Whether a holder stands still for it only a live owner can tell.
+            Record::Turned(turn) => self.is_branch(turn.branch),
             Record::Revoked { branch, stray, .. } => {
                 self.grant(*branch).ok_or(Refusal::Stale)?;
                 self.is_free(stray.as_str())

@@ -27,6 +27,7 @@ mod room;
 mod scenario;
 mod session;
 mod shared;
+mod still;
 mod stray;
 mod trust;
 mod turn;

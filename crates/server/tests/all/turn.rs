@@ -72,12 +72,13 @@ fn a_branch_goes_back_to_a_checkpoint_and_what_it_was_is_another() {
 }
 
 #[test]
-fn a_branch_that_is_held_and_what_would_change_nothing_are_refused() {
+fn a_branch_whose_holder_goes_on_and_what_would_change_nothing_are_refused() {
     let drive = create(&MemoryBucket::new());
     let mut holder = Holder::hosted(&drive, "main");
     checkpoint(&drive, "main", "good");
     holder.file("file", b"bytes");
     holder.ship();
+    // It hears nothing of what is asked of it.
     let said = says(undo(&drive, "main", "good"));
     assert!(said.contains("`tenure unmount` frees it"), "{said}");
     assert!(said.contains("ada on box-1"), "{said}");

@@ -100,6 +100,8 @@ pub enum Request<'a> {
     Usage,
     /// `Owner::delete_branch`.
     DeleteBranch(BranchName),
+    /// `Owner::have_shipped`.
+    HaveShipped(BranchName),
     /// `Owner::branches`.
     Branches,
     /// `Owner::status`.
@@ -287,6 +289,10 @@ kinds! {
     Order = 60,
     /// `Owner::rejoin`, of a session with batches that may be lost.
     Bring = 61,
+    /// `Owner::stand`.
+    Stand = 80,
+    /// `Owner::have_shipped`.
+    HaveShipped = 81,
 }
 
 impl Kind {
@@ -328,6 +334,7 @@ impl<'a> Request<'a> {
             Request::Plan => Kind::Plan,
             Request::Usage => Kind::Usage,
             Request::DeleteBranch(_) => Kind::DeleteBranch,
+            Request::HaveShipped(_) => Kind::HaveShipped,
             Request::Branches => Kind::Branches,
             Request::Status => Kind::Status,
             Request::Fold => Kind::Fold,
@@ -422,7 +429,7 @@ impl<'a> Request<'a> {
                 put_text(out, to.as_str());
             }
             Request::SetPlan(plan) => plan.write(out),
-            Request::DeleteBranch(name) => put_text(out, name.as_str()),
+            Request::DeleteBranch(name) | Request::HaveShipped(name) => put_text(out, name.as_str()),
             Request::Diff(ask) => ask.write(out),
             Request::Contents {
                 name,
@@ -475,12 +482,7 @@ impl<'a> Request<'a> {
                 len: input.number()?,
             },
             Kind::Sealed => Request::Sealed(PackNumber(input.varint()?)),
-            Kind::Part => Request::Part {
-                pack: PackNumber(input.varint()?),
-                tag: tag(input)?,
-                offset: input.varint()?,
-                len: input.number()?,
-            },
+            Kind::Part => read_part(input)?,
             Kind::Room => Request::Room,
             Kind::Fork => Request::Fork(Cow::Owned(ForkAsk::read_plain(input)?)),
             Kind::ForkFor => Request::Fork(Cow::Owned(ForkAsk::read(input)?)),
@@ -494,6 +496,7 @@ impl<'a> Request<'a> {
             Kind::Plan => Request::Plan,
             Kind::Usage => Request::Usage,
             Kind::DeleteBranch => Request::DeleteBranch(branch_name(input)?),
+            Kind::HaveShipped => Request::HaveShipped(branch_name(input)?),
             Kind::Branches => Request::Branches,
             Kind::Status => Request::Status,
             Kind::Fold => Request::Fold,
@@ -515,7 +518,8 @@ impl<'a> Request<'a> {
             | Kind::Prolong
             | Kind::LookAgain
             | Kind::Reclaim
-            | Kind::Bring) => Request::Shared(Sharer::read(input)?, Ask::read(kind, input)?),
+            | Kind::Bring
+            | Kind::Stand) => Request::Shared(Sharer::read(input)?, Ask::read(kind, input)?),
             Kind::Salvage => Request::Salvage(Batch::read(input)?),
             Kind::Take => Request::Take {
                 session: session(input)?,
@@ -523,12 +527,7 @@ impl<'a> Request<'a> {
             },
             Kind::Delegations => Request::Delegations,
             Kind::Diff => Request::Diff(Cow::Owned(DiffAsk::read(input)?)),
-            Kind::Contents => Request::Contents {
-                name: input.text()?,
-                ino: Ino(input.varint()?),
-                offset: input.varint()?,
-                len: input.number()?,
-            },
+            Kind::Contents => read_contents(input)?,
             Kind::Undo => read_undo(input)?,
             Kind::Merge => Request::Merge(Who::read(input)?, Cow::Owned(MergeAsk::read(input)?)),
             Kind::Conflicts => Request::Conflicts {
@@ -556,6 +555,24 @@ impl Codec for DiffAsk {
             behind: Ino(input.varint()?),
         })
     }
+}
+
+fn read_part<'a>(input: &mut Reader<'a>) -> Result<Request<'a>, Malformed> {
+    Ok(Request::Part {
+        pack: PackNumber(input.varint()?),
+        tag: tag(input)?,
+        offset: input.varint()?,
+        len: input.number()?,
+    })
+}
+
+fn read_contents<'a>(input: &mut Reader<'a>) -> Result<Request<'a>, Malformed> {
+    Ok(Request::Contents {
+        name: input.text()?,
+        ino: Ino(input.varint()?),
+        offset: input.varint()?,
+        len: input.number()?,
+    })
 }
 
 fn read_undo<'a>(input: &mut Reader<'a>) -> Result<Request<'a>, Malformed> {

@@ -7,12 +7,13 @@ use super::fields::{
 use super::lent::{borrowed, put_borrowed};
 use super::line;
 use super::shared::{locked, put_locked};
+use super::stand;
 use crate::line::{BranchInfo, Created, Usage};
 use crate::owner::{
     Delegation, Differences, Lease, Lent, MergeTold, Opened, Placed, Room, SESSION_TTL, Salvaged, SealedPack,
     Shared, Shipped, Standings, Status, Turned, Verified,
 };
-use crate::shared::{Borrowed, Heard, Ordered, Seen};
+use crate::shared::{Borrowed, Heard, Next, Ordered, Seen};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -78,6 +79,8 @@ pub enum Response<'a> {
     Plan(Plan),
     /// What is needed of the bucket.
     Usage(Usage),
+    /// What a holder that stands still does next; a branch is never shared across processes.
+    Next(Next<Infallible>),
 }
 
 impl<'a> Response<'a> {
@@ -164,6 +167,10 @@ impl<'a> Response<'a> {
             }
             Response::Plan(plan) => put(out, 29, plan),
             Response::Usage(usage) => put(out, 30, usage),
+            Response::Next(next) => {
+                out.push(50);
+                stand::put_next(out, next);
+            }
         }
     }
 
@@ -211,6 +218,7 @@ impl<'a> Response<'a> {
             26 => Response::Standings(Standings::read(input)?),
             29 => Response::Plan(Plan::read(input)?),
             30 => Response::Usage(Usage::read(input)?),
+            50 => Response::Next(stand::next(input)?),
             _ => return Err(malformed("response")),
         })
     }

@@ -4,7 +4,7 @@ use super::fields::{put_flag, session};
 use super::{lent, request};
 use crate::owner::Hold;
 use crate::shared::{
-    Borrow, Brought, Deed, Entry, Kept, LockAsk, Look, Ordered, Place, Seen, Sharer, WriteAt, Yield,
+    Borrow, Brought, Deed, Entry, Kept, LockAsk, Look, Ordered, Place, Seen, Sharer, Stand, WriteAt, Yield,
 };
 use std::borrow::Cow;
 use tenure_model::codec::{Codec, Malformed, Reader, malformed, put_bytes, put_list, put_option, put_varint};
@@ -45,6 +45,8 @@ pub enum Ask<'a> {
     TakeBack(Cow<'a, Yield>),
     /// `Owner::prolong`.
     Prolong,
+    /// `Owner::stand`.
+    Stand(Cow<'a, Stand>),
 }
 
 impl Ask<'_> {
@@ -65,6 +67,7 @@ impl Ask<'_> {
             Ask::Borrow(_) => Kind::Borrow,
             Ask::TakeBack(_) => Kind::TakeBack,
             Ask::Prolong => Kind::Prolong,
+            Ask::Stand(_) => Kind::Stand,
         }
     }
 
@@ -95,6 +98,7 @@ impl Ask<'_> {
             }
             Ask::Borrow(ask) => ask.write(out),
             Ask::TakeBack(given) => given.write(out),
+            Ask::Stand(stand) => stand.write(out),
         }
     }
 
@@ -135,6 +139,7 @@ impl Ask<'_> {
             Kind::Borrow => Ask::Borrow(Borrow::read(input)?),
             Kind::TakeBack => Ask::TakeBack(Cow::Owned(Yield::read(input)?)),
             Kind::Prolong => Ask::Prolong,
+            Kind::Stand => Ask::Stand(Cow::Owned(Stand::read(input)?)),
             _ => return Err(malformed("question of who shares a branch")),
         })
     }

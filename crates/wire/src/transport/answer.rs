@@ -9,7 +9,7 @@ use super::visit::Visit;
 use super::window::Slot;
 use crate::message::{Answer, Ask, Call, Kind, Request, Response};
 use crate::owner::{Error, Lent, Owner, Shared, Who};
-use crate::shared::{Borrowed, Loan, Seen, Sharer};
+use crate::shared::{Borrowed, Loan, Next, Seen, Sharer};
 use crate::transport::outbox::Outgoing;
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -103,6 +103,8 @@ impl Unanswered {
             | Kind::Plan
             | Kind::Usage
             | Kind::DeleteBranch
+            | Kind::HaveShipped
+            | Kind::Stand
             | Kind::Branches
             | Kind::Status
             | Kind::Fold
@@ -266,6 +268,7 @@ fn answer_about<B>(
         Request::Plan => owner.plan().map(Response::Plan),
         Request::Usage => owner.usage().map(Response::Usage),
         Request::DeleteBranch(name) => owner.delete_branch(&name).map(|()| Response::Done),
+        Request::HaveShipped(name) => owner.have_shipped(&name).map(|()| Response::Done),
         Request::Branches => owner.branches().map(Response::Branches),
         Request::Status => owner.status().map(Response::Status),
         Request::Fold => owner.fold().map(|()| Response::Done),
@@ -275,9 +278,11 @@ fn answer_about<B>(
     unanswered.tell(outcome);
 }
 
-fn answer_sharer<B>(owner: &dyn Owner<B>, who: Sharer, ask: Ask<'_>, unanswered: Unanswered) {
+fn answer_sharer<B>(owner: &dyn Owner<B>, who: Sharer, ask: Ask<'_>, mut unanswered: Unanswered) {
     let outcome = match ask {
         Ask::Hear => {
+            // It waits for what may never come, and nobody waits for it.
+            unanswered.slot = None;
             let told = move |told: Result<_, Error>| unanswered.tell(told.map(Response::Heard));
             return owner.hear(who, Box::new(told));
         }
@@ -302,6 +307,10 @@ fn answer_sharer<B>(owner: &dyn Owner<B>, who: Sharer, ask: Ask<'_>, unanswered:
             .map(Response::Borrowed),
         Ask::TakeBack(given) => owner.take_back(who, &given).map(|()| Response::Done),
         Ask::Prolong => owner.prolong(who).map(Response::Proven),
+        Ask::Stand(stand) => owner
+            .stand(who, &stand)
+            .and_then(next_crossing)
+            .map(Response::Next),
     };
     unanswered.tell(outcome);
 }
@@ -380,6 +389,18 @@ fn borrowed_crossing<B>(borrowed: Borrowed<B>) -> Result<Borrowed<Infallible>, E
                 behind: loan.behind,
             })
         }
+    })
+}
+
+fn next_crossing<B>(next: Next<B>) -> Result<Next<Infallible>, Error> {
+    Ok(match next {
+        Next::Stay => Next::Stay,
+        Next::Tell => Next::Tell,
+        Next::GoOn => Next::GoOn,
+        Next::Became { behind, state } => Next::Became {
+            behind,
+            state: state_crossing(state)?,
+        },
     })
 }
 

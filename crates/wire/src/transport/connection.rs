@@ -4,22 +4,21 @@
 //! repeated batch is recognised by its number and digest, a repeated grant by its session. Calls that may not are answered
 //! with a failure that says whether they may have been done. Invariant: an answer of another kind than the call's is never taken for its answer.
 
+use super::come::{borrowed, lent, next};
 use super::lane::{Again, Lane, Lost, Purpose, REPEATS_MAX, Reply};
 use super::patience::{Dial, Patience};
 use crate::line::{BranchInfo, CheckpointAsk, Created, ForkAsk, Usage};
 use crate::message::{Answer, Ask, Hello, Request, Response, SESSIONS_MAX};
 use crate::owner::{
     Access, Chunk, Delegation, DiffAsk, Differences, Done, Error, Hold, Lent, MergeAsk, MergeTold, Opened,
-    Owner, Placed, ResolveAsk, Room, Salvaged, SealedPack, Shared, Shipped, Standings, Status, Turned, Who,
-    identity,
+    Owner, Placed, ResolveAsk, Room, Salvaged, SealedPack, Shipped, Standings, Status, Turned, Who, identity,
 };
 use crate::shared::{
-    Borrow, Borrowed, Brought, Deed, Heard, Loan, LockAsk, Look, Ordered, Seen, Sharer, Yield,
+    Borrow, Borrowed, Brought, Deed, Heard, LockAsk, Look, Next, Ordered, Seen, Sharer, Stand, Yield,
 };
 use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::collections::{BTreeSet, VecDeque};
-use std::convert::Infallible;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -288,49 +287,6 @@ fn seen(response: Response<'_>) -> Option<Seen> {
     bytes(response).map(Seen::Bytes)
 }
 
-fn lent<B>(response: Response<'_>) -> Option<Lent<B>> {
-    let Response::Lent(Lent {
-        branch,
-        hash_key,
-        inos,
-        state,
-    }) = response
-    else {
-        return None;
-    };
-    Some(Lent {
-        branch,
-        hash_key,
-        inos,
-        state: come(state),
-    })
-}
-
-fn borrowed<B>(response: Response<'_>) -> Option<Borrowed<B>> {
-    let Response::Borrowed(borrowed) = response else {
-        return None;
-    };
-    Some(match borrowed {
-        Borrowed::No => Borrowed::No,
-        Borrowed::Behind => Borrowed::Behind,
-        Borrowed::Lent(loan) => Borrowed::Lent(Loan {
-            number: loan.number,
-            parts: loan.parts,
-            copy: loan.copy.map(|(version, state)| (version, come(state))),
-            behind: loan.behind,
-        }),
-    })
-}
-
-/// Returns a branch that has come from another process.
-fn come<B>(state: Shared<Infallible>) -> Shared<B> {
-    match state {
-        Shared::Stored { root, inodes, bytes } => Shared::Stored { root, inodes, bytes },
-        Shared::Kept => Shared::Kept,
-        Shared::Here(never) => match never {},
-    }
-}
-
 impl<B> Owner<B> for Connection {
     fn open(&self, who: &Who) -> Result<Opened, Error> {
         if self.sessions.lock().len() >= SESSIONS_MAX {
@@ -482,6 +438,15 @@ impl<B> Owner<B> for Connection {
             self.patience.reply_max,
             then,
         );
+    }
+
+    fn stand(&self, who: Sharer, stand: &Stand) -> Result<Next<B>, Error> {
+        let ask = Ask::Stand(Cow::Borrowed(stand));
+        self.call(&self.order, Request::Shared(who, ask), next)
+    }
+
+    fn have_shipped(&self, branch: &BranchName) -> Result<(), Error> {
+        self.call(&self.order, Request::HaveShipped(branch.clone()), done)
     }
 
     fn rejoin(&self, who: Sharer, brought: &Brought) -> Result<(), Error> {

@@ -284,7 +284,7 @@ impl Visit {
                 pools.act.take(job);
             }
             Kind::Look | Kind::LookAgain | Kind::Hold | Kind::LetGo | Kind::Lock => pools.look.take(job),
-            Kind::Hear | Kind::TakeBack | Kind::Prolong => pools.lend.take(job),
+            Kind::Hear | Kind::TakeBack | Kind::Prolong | Kind::Stand => pools.lend.take(job),
             Kind::Open
             | Kind::Close
             | Kind::Lend
@@ -299,6 +299,7 @@ impl Visit {
             | Kind::SetPlan
             | Kind::Plan
             | Kind::DeleteBranch
+            | Kind::HaveShipped
             | Kind::Branches
             | Kind::Take
             | Kind::Delegations

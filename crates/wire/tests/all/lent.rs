@@ -1,11 +1,13 @@
 //! Messages about what is lent of a shared branch.
 
-use crate::samples::{address, sharer};
+use crate::samples::{address, branch as branch_name, sharer};
 use std::borrow::Cow;
 use std::time::Duration;
 use tenure_model::{Batch, Digest, Epoch, Ino};
 use tenure_wire::message::{Ask, Request, Response};
-use tenure_wire::shared::{Borrow, Borrowed, Brought, Claim, Demand, Heard, Loan, Look, Need, Part, Yield};
+use tenure_wire::shared::{
+    Borrow, Borrowed, Brought, Claim, Demand, Heard, Loan, Look, Need, Next, Part, Stand, Yield,
+};
 use tenure_wire::{Delegation, Shared};
 
 pub(crate) fn requests() -> Vec<(&'static str, Request<'static>)> {
@@ -40,6 +42,12 @@ pub(crate) fn requests() -> Vec<(&'static str, Request<'static>)> {
             })),
         ),
         ("prolong", Ask::Prolong),
+        ("goes on", Ask::Stand(Cow::Owned(Stand::Gone))),
+        ("stands still", Ask::Stand(Cow::Owned(still(None)))),
+        (
+            "stands still and tells",
+            Ask::Stand(Cow::Owned(still(Some(vec![Ino(21), Ino(300)])))),
+        ),
         (
             "rejoin with what is lent",
             Ask::Rejoin(Cow::Owned(Brought {
@@ -61,7 +69,17 @@ pub(crate) fn requests() -> Vec<(&'static str, Request<'static>)> {
     ];
     let request = |(name, ask)| (name, Request::Shared(sharer(), ask));
     let order = ("order", Request::Order(batch()));
-    asks.into_iter().map(request).chain([order]).collect()
+    let shipped = branch_name("main");
+    let have_shipped = ("have shipped", Request::HaveShipped(shipped));
+    asks.into_iter()
+        .map(request)
+        .chain([order, have_shipped])
+        .collect()
+}
+
+fn still(known: Option<Vec<Ino>>) -> Stand {
+    let behind = (7, Digest([9; 32]));
+    Stand::Still { behind, known }
 }
 
 fn batch() -> Batch {
@@ -114,6 +132,16 @@ pub(crate) fn responses() -> Vec<(&'static str, Response<'static>)> {
             Response::Heard(Heard {
                 tickets: Vec::new(),
                 demands: vec![demand(5, Need::Ship), demand(300, Need::Return)],
+            }),
+        ),
+        ("stay still", Response::Next(Next::Stay)),
+        ("tell", Response::Next(Next::Tell)),
+        ("go on", Response::Next(Next::GoOn)),
+        (
+            "became",
+            Response::Next(Next::Became {
+                behind: Digest([8; 32]),
+                state: stored.clone(),
             }),
         ),
         ("not lent", Response::Borrowed(Borrowed::No)),

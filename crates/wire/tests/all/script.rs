@@ -93,6 +93,7 @@ pub(crate) fn outcome(request: &Request<'_>) -> Result<Response<'static>, Error>
         | Request::Plan
         | Request::Usage
         | Request::DeleteBranch(_)
+        | Request::HaveShipped(_)
         | Request::Branches
         | Request::Status
         | Request::Fold
