@@ -30,6 +30,12 @@ pub trait Disk: Send + Sync {
     /// Takes the exclusive lock that `key` names and notes who has it; refuses with the holder's words when it is taken.
     fn lock(&self, key: &Key, holder: &str) -> Result<Lock, OpenError>;
 
+    /// As `lock`, for who only reads: others may do so too where they can share a lock, and in a folder nothing is written for it,
+    /// not even who has it.
+    fn lock_to_read(&self, key: &Key, holder: &str) -> Result<Lock, OpenError> {
+        self.lock(key, holder)
+    }
+
     /// Returns how much room the file system has.
     fn space(&self) -> Result<Space, Failure>;
 }

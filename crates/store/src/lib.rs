@@ -16,6 +16,7 @@ pub mod marker;
 pub mod faulty;
 pub mod folder;
 pub mod memory;
+pub mod overlay;
 pub mod remote;
 pub mod url;
 
@@ -35,5 +36,6 @@ pub use faulty::FaultyBucket;
 pub use folder::FolderBucket;
 pub use key::Key;
 pub use memory::MemoryBucket;
+pub use overlay::OverlayBucket;
 pub use remote::RemoteBucket;
 pub use signal::Signal;

@@ -33,7 +33,8 @@ pub fn check(bucket: &dyn Bucket) -> Result<(), OpenError> {
     let refused = match found.as_deref().map(format_of) {
         Some(Some(format)) if (1..=FORMAT).contains(&format) => return Ok(()),
         Some(Some(format)) => format!(
-            "{place} is a bucket of format {format}, and this program reads formats up to {FORMAT}: use a newer tenure"
+            "{place} is a bucket of format {format}, as its `{}` says, and this program reads formats up to {FORMAT}: use a newer tenure",
+            key()
         ),
         Some(None) => {
             format!(

@@ -85,8 +85,10 @@ impl Disk for FolderDisk {
     }
 
     fn open(&self, key: &Key) -> Result<Option<Arc<dyn DiskFile>>, Failure> {
-        let plain = self.tree.open_file(key, OFlags::RDWR)?;
-        plain.map(|plain| self.opened(key, plain)).transpose()
+        match self.tree.open_file(key, OFlags::RDWR)? {
+            Some(plain) => self.opened(key, plain).map(Some),
+            None => self.tree.refuse_folder_at(key).map(|()| None),
+        }
     }
 
     fn rename(&self, from: &Key, to: &Key) -> Result<(), Failure> {
@@ -132,6 +134,23 @@ impl Disk for FolderDisk {
         Err(failed(Errno::NOENT))
     }
 
+    fn lock_to_read(&self, key: &Key, _holder: &str) -> Result<Lock, OpenError> {
+        let failed = |errno| OpenError::from(self.tree.failed("lock", key, errno));
+        let file = self.tree.open_file(key, OFlags::RDONLY)?;
+        let file = file.ok_or_else(|| failed(Errno::NOENT))?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
+            Ok(()) if self.tree.leads_to(key, &file) => {}
+            Ok(()) => return Err(failed(Errno::NOENT)),
+            Err(Errno::WOULDBLOCK) => return Err(held(file).into()),
+            Err(errno) => return Err(failed(errno)),
+        }
+        Ok(Lock::new(HeldToRead {
+            file,
+            key: key.clone(),
+            tree: Arc::clone(&self.tree),
+        }))
+    }
+
     fn space(&self) -> Result<Space, Failure> {
         let stat = rustix::fs::fstatvfs(self.tree.root())
             .map_err(|errno| self.tree.failed("ask the size of", &"", errno))?;
@@ -150,6 +169,19 @@ struct Held {
 }
 
 impl disk::Held for Held {
+    fn is_held(&self) -> bool {
+        self.tree.leads_to(&self.key, &self.file)
+    }
+}
+
+/// A lock that others may have too who only read.
+struct HeldToRead {
+    file: OwnedFd,
+    key: Key,
+    tree: Arc<Tree>,
+}
+
+impl disk::Held for HeldToRead {
     fn is_held(&self) -> bool {
         self.tree.leads_to(&self.key, &self.file)
     }

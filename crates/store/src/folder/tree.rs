@@ -222,7 +222,10 @@ impl Tree {
         match rustix::fs::unlinkat(&*folder, key.file_name(), AtFlags::empty()) {
             Ok(()) => {}
             Err(Errno::NOENT) => return Ok(()),
-            Err(errno) => return Err(self.failed("delete", key, errno)),
+            Err(errno) => {
+                self.refuse_folder(&folder, key)?;
+                return Err(self.failed("delete", key, errno));
+            }
         }
         let mut path = parent_of(key.as_str());
         self.sync_folder(path)?;

@@ -42,7 +42,7 @@ pub(super) fn file_name(path: &str) -> &str {
 }
 
 impl Tree {
-    /// Opens a folder; none when there is none, or a file in its place.
+    /// Opens a folder; none when there is none.
     pub(super) fn open_folder(&self, path: &str) -> Result<Option<Arc<OwnedFd>>, Failure> {
         let mut folder = self.root.clone();
         for path in way(path) {
@@ -50,11 +50,11 @@ impl Tree {
                 Ok(next) => Arc::new(next),
                 Err(Errno::NOENT) => return Ok(None),
                 Err(errno) => match kind_of(&folder, path) {
-                    Some(FileType::Symlink) => return Err(self.odd(path, FileType::Symlink)),
                     Some(FileType::Directory) | None => {
                         return Err(self.failed("open the folder", &path, errno));
                     }
-                    Some(_) => return Ok(None),
+                    Some(FileType::RegularFile) => return Err(self.no_folder(path)),
+                    Some(kind) => return Err(self.odd(path, kind)),
                 },
             };
         }
@@ -68,8 +68,9 @@ impl Tree {
             Err(errno) => Err(errno),
         };
         made.map_err(|errno| match kind_of(folder, path) {
-            Some(FileType::Symlink) => self.odd(path, FileType::Symlink),
-            _ => self.failed("make the folder", &path, errno),
+            Some(FileType::Directory) | None => self.failed("make the folder", &path, errno),
+            Some(FileType::RegularFile) => self.no_folder(path),
+            Some(kind) => self.odd(path, kind),
         })
     }
 
@@ -101,6 +102,14 @@ impl Tree {
         }
     }
 
+    /// As `refuse_folder`, also where there is no folder that would hold the object.
+    pub(super) fn refuse_folder_at(&self, key: &Key) -> Result<(), Failure> {
+        match self.open_folder(parent_of(key.as_str()))? {
+            Some(folder) => self.refuse_folder(&folder, key),
+            None => Ok(()),
+        }
+    }
+
     /// Says of a file that it is not written, because that would change what is under its other names.
     pub(super) fn linked(&self, key: &Key) -> Failure {
         let file = format!("{}/{key}", self.path().display());
@@ -109,16 +118,27 @@ impl Tree {
         ))
     }
 
+    /// Says of a file that a folder belongs there.
+    fn no_folder(&self, path: &str) -> Failure {
+        self.misplaced(path, "a file in the place of a folder")
+    }
+
     /// Says of what stands at `path` that it has no place in a bucket.
     fn odd(&self, path: &str, kind: FileType) -> Failure {
-        let what = match kind {
-            FileType::Symlink => "a symbolic link",
-            FileType::Directory => "a folder in the place of a file",
-            FileType::Fifo => "a named pipe",
-            FileType::Socket => "a socket",
-            FileType::CharacterDevice | FileType::BlockDevice => "a device",
-            FileType::RegularFile | FileType::Unknown => "none of ours",
-        };
+        self.misplaced(
+            path,
+            match kind {
+                FileType::Symlink => "a symbolic link",
+                FileType::Directory => "a folder in the place of a file",
+                FileType::Fifo => "a named pipe",
+                FileType::Socket => "a socket",
+                FileType::CharacterDevice | FileType::BlockDevice => "a device",
+                FileType::RegularFile | FileType::Unknown => "none of ours",
+            },
+        )
+    }
+
+    fn misplaced(&self, path: &str, what: &str) -> Failure {
         let place = self.path().display();
         Failure::Corrupt(format!(
             "{place}/{path} is {what}, and a bucket holds plain files and folders only: remove it, and where an object or a folder of the bucket belongs, restore that from a copy (another disk is mounted there, not linked)"

@@ -219,7 +219,7 @@ impl Packs {
         match self.bucket.get_range(&key, offset, &mut bytes) {
             Ok(()) if Digest::of(&bytes) == at.digest => Ok(bytes),
             Ok(()) => Err(gone("it is damaged")),
-            Err(Failure::Corrupt(_)) => Err(gone("it is missing or too short")),
+            Err(Failure::Corrupt(_)) => Err(gone("it is missing, too short, or no plain file")),
             Err(failure) => Err(failure),
         }
     }

@@ -59,7 +59,8 @@ pub(super) fn compare(name: PackName, key: &Key, index: Arc<Index>, places: &[Ch
 /// Verifies the places, adds the bytes that came with them where the pack lacks them, and seals the pack. What is only hinted
 /// at is taken where it is there.
 ///
-/// A file that lacks what it must have is evidence, and is left as it is: the pack is sealed from a copy then.
+/// A file that lacks what it must have is evidence, and is left as it is: the pack is sealed from a copy then. So is what stands in
+/// its place and is no file.
 pub(super) fn recover(
     (home, bucket): (&Home, &dyn Bucket),
     drive: &DriveName,
@@ -67,7 +68,11 @@ pub(super) fn recover(
     (places, hints): (&[ChunkPlace], &[ChunkPlace]),
 ) -> Result<Recovered, Failure> {
     let key = open_key(drive, number);
-    let there = home.open(&key)?;
+    let (there, is_odd) = match home.open(&key) {
+        Ok(there) => (there, false),
+        Err(Failure::Corrupt(_)) => (None, true),
+        Err(failure) => return Err(failure),
+    };
     let mut found = Found::default();
     if let Some(file) = &there {
         file.settle()?;
@@ -86,7 +91,7 @@ pub(super) fn recover(
         }
         return Ok(nothing(missing));
     }
-    if !missing.is_empty() {
+    if !missing.is_empty() || is_odd {
         let sealed = Some(found.copied((bucket, drive), number, there.as_deref(), &carried)?);
         return Ok(Recovered { sealed, missing });
     }

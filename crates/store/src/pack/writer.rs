@@ -270,8 +270,13 @@ impl PackWriter {
         // While it is sealed it has one name or the other.
         let _syncing = self.syncing.lock();
         let is_open = self.state.lock().sealed.is_none();
-        if is_open && self.home.open(&self.key)?.is_none() {
-            return Err(missing_or_short(&self.key));
+        if is_open {
+            match self.home.open(&self.key) {
+                Ok(None) => return Err(missing_or_short(&self.key)),
+                Err(failure @ Failure::Corrupt(_)) => return Err(failure),
+                // What cannot be written now can be read, as it just was.
+                Ok(Some(_)) | Err(_) => {}
+            }
         }
         Ok(self.len())
     }

@@ -192,7 +192,7 @@ fn a_newer_format_and_a_damaged_marker_are_refused() {
     assert_eq!(
         why,
         format!(
-            "the folder {place} is a bucket of format 7, and this program reads formats up to 1: use a newer tenure"
+            "the folder {place} is a bucket of format 7, as its `tenure-bucket` says, and this program reads formats up to 1: use a newer tenure"
         )
     );
     for damaged in [

@@ -8,6 +8,7 @@ mod crashes;
 mod damage;
 mod held;
 mod hostile;
+mod overlay;
 mod packs;
 mod proof;
 mod remote;
