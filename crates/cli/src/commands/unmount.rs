@@ -23,6 +23,8 @@ const END_TICKS_MAX: u32 = 3000;
 /// How often a mount that is in use is tried again, and how long after.
 const BUSY_TRIES: u32 = 10;
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
+/// What a mount says in its trouble whose drive does nothing more.
+const STOPPED: &str = "has stopped";
 /// How long the process of a detached mount may take before it is left to the background, in ticks.
 const DETACHED_TICKS: u32 = 10;
 
@@ -233,6 +235,9 @@ fn sync_with_progress(dir: &Path, status: &Status) -> Result<Status> {
         Some(_) if now.is_durable() => return Ok(now),
         Some(why) => return Err(not_durable(why, &now)),
         None => {}
+    }
+    if let Some(why) = now.trouble.as_deref().filter(|why| why.contains(STOPPED)) {
+        return Err(not_durable(why, &now));
     }
     let hint = format!(
         "{} are not durable; free space or mend the bucket, then unmount again; or give them up: kill {}",

@@ -152,11 +152,22 @@ impl Order {
             None => match self.form_group() {
                 Ok(Some(number)) => number,
                 Ok(None) => return,
-                Err(failure) => return self.queue.lock().note_failure(failure),
+                Err(failure) => {
+                    let mut queue = self.queue.lock();
+                    self.stop_where_gone(&mut queue, &failure);
+                    queue.note_failure(failure);
+                    if queue.stopped.is_some() {
+                        self.refuse(queue);
+                    }
+                    return;
+                }
             },
         };
         let outcome = self.tier.send(number);
         let mut queue = self.queue.lock();
+        if let Err(failure) = &outcome {
+            self.stop_where_gone(&mut queue, failure);
+        }
         queue.note_outcome(number, outcome);
         if queue.stopped.is_some() {
             return self.refuse(queue);
@@ -168,6 +179,14 @@ impl Order {
             queue.end_telling();
             queue.durable = last;
             queue.wake(self.may_commit(&queue));
+        }
+    }
+
+    /// Stops for good where somebody has removed the file that is written: written again, it would be nowhere. What a service says
+    /// may be otherwise the next time.
+    fn stop_where_gone(&self, queue: &mut Queue, failure: &Failure) {
+        if matches!(failure, Failure::Corrupt(_)) && self.tier.kind() == Tier::Folder {
+            queue.stop(failure.clone());
         }
     }
 

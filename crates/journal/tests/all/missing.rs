@@ -362,3 +362,21 @@ fn a_stray_manifest_ahead_of_the_journal_is_named_with_what_to_do() {
     memory.delete(&stray).unwrap();
     assert_eq!(open(&bucket).unwrap().0.last().0, all);
 }
+
+#[test]
+fn a_journal_whose_segment_was_removed_while_it_is_written_stops_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let bucket: Arc<dyn Bucket> = Arc::new(FolderBucket::create(folder.path()).unwrap());
+    let (journal, _) = open(&bucket).unwrap();
+    append(&journal, 1, 3).unwrap();
+    let segment = Key::in_drive(&drive(), &["journal", &number_text(1), &number_text(1)]);
+    std::fs::remove_file(folder.path().join(segment.as_str())).unwrap();
+    for _ in 0..2 {
+        let refused = append(&journal, 4, 4).unwrap_err().to_string();
+        assert!(
+            refused.contains(segment.as_str()) && refused.contains("removed"),
+            "{refused}"
+        );
+        assert!(journal.has_stopped());
+    }
+}
