@@ -62,7 +62,10 @@ enum Answer {
 
 fn all(json: bool) -> Result<()> {
     let answers = ask(mounts::all()?);
-    let detached = mounts::all_detached();
+    let mut detached = mounts::all_detached();
+    // One that answers is there, whatever its directory is called by now.
+    let answers_as = |pid: u32| move |answer: &(PathBuf, Answer)| matches!(&answer.1, Answer::Status(status) if status.pid == pid);
+    detached.retain(|detached| !answers.iter().any(answers_as(detached.pid)));
     if json {
         let answers = answers.iter().map(|(dir, answer)| as_json(dir, answer));
         let detached = detached.iter().map(|detached| Ok(detached_as_json(detached)));

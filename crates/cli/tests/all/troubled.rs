@@ -499,3 +499,34 @@ fn a_hint_names_the_place_that_was_meant() {
         assert!(said.contains(&hint), "{said}");
     }
 }
+
+/// A mount whose directory was renamed, with one above it, is the same mount: listed once, where it is now, and unmounted there.
+#[test]
+fn a_mount_below_a_renamed_directory_is_listed_once_and_unmounted() {
+    let Some(home) = Home::new() else { return };
+    let at = |name: &str| home.folder.path().join(name);
+    fs::create_dir(at("before")).expect("there is room");
+    home.mount("work", "before/m", &["--create"]);
+    fs::rename(at("before"), at("after")).expect("it is on the same disk");
+    let said = home.done(&["status"]);
+    let ours: Vec<_> = said
+        .lines()
+        .filter(|line| line.contains(text(home.folder.path())))
+        .collect();
+    assert!(
+        ours.len() == 1 && ours[0].contains(text(&at("after/m"))),
+        "{said}"
+    );
+    home.done(&["unmount", text(&at("after/m"))]);
+    home.mount("work", "after/m", &[]);
+    let pid = home.process(&at("after/m"));
+    fs::rename(at("after"), at("before")).expect("it is on the same disk");
+    kill_process(pid, Signal::TERM).expect("it is there");
+    until("its process ends", || test_kill_process(pid).is_err());
+    assert_eq!(
+        fs::read_dir(at("before/m"))
+            .expect("nothing is mounted there")
+            .count(),
+        0
+    );
+}

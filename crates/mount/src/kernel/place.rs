@@ -123,6 +123,20 @@ pub(super) fn mounted(path: &Path) -> Option<Mounted> {
     })
 }
 
+/// Returns where a mount is now that was made at `path`: elsewhere, where a directory above it was renamed. None where it is gone, or
+/// something else was mounted over it.
+pub(super) fn now_at(path: &Path, device: &str) -> Option<PathBuf> {
+    let mounts = std::fs::read("/proc/self/mountinfo").ok()?;
+    let ours = mounts.split(|&byte| byte == b'\n').filter_map(parse);
+    let ours: Vec<_> = ours
+        .filter(|(_, mounted)| mounted.device == device)
+        .map(|(point, _)| point)
+        .collect();
+    let point = ours.iter().find(|point| *point == path).or(ours.first())?;
+    let is_on_top = mounted(point).is_some_and(|mounted| mounted.device == device);
+    is_on_top.then(|| point.clone())
+}
+
 /// Returns the mount point and the mount of one line of proc_pid_mountinfo(5).
 fn parse(line: &[u8]) -> Option<(PathBuf, Mounted)> {
     let mut fields = line.split(|&byte| byte == b' ');

@@ -143,10 +143,10 @@ impl Session {
 
     /// Takes the mount away; one that is gone already is left alone, and so is what others mounted in its place.
     pub fn unmount(&self, how: Unmount) -> Result<(), UnmountError> {
-        if self.is_mounted() {
-            unmount(&self.path, how)
-        } else {
-            Ok(())
+        let device = self.device.as_deref();
+        match device.and_then(|device| place::now_at(&self.path, device)) {
+            Some(path) => unmount(&path, how),
+            None => Ok(()),
         }
     }
 
@@ -156,10 +156,6 @@ impl Session {
             // The threads catch what they call; a panic that ends one was reported where it came from.
             let _ = thread.join();
         }
-    }
-
-    fn is_mounted(&self) -> bool {
-        place::mounted(&self.path).map(|mounted| mounted.device) == self.device && self.device.is_some()
     }
 
     /// Writes the read-ahead of the mount's backing device, which FUSE starts at 128 KiB.
