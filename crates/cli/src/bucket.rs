@@ -5,6 +5,7 @@ mod keys;
 
 use crate::clock::random;
 use crate::error::Told;
+use crate::hint::words::{NEWER, NEWER_HINT};
 use crate::home;
 use crate::output::quoted;
 use crate::place::Way;
@@ -273,11 +274,6 @@ fn open_folder(folder: &Path) -> Result<Arc<dyn Bucket>> {
         Err(error) => Err(no_folder(folder, &error)),
     }
 }
-
-/// What the store says of a bucket whose format it does not know, and what helps.
-const NEWER: &str = "use a newer tenure";
-const NEWER_HINT: &str =
-    "tenure --version tells which release this is; the one that made the bucket reads it";
 
 /// Says what helps where a folder cannot be used as a bucket.
 fn no_folder(folder: &Path, error: &OpenError) -> anyhow::Error {

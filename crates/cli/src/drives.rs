@@ -3,6 +3,7 @@
 //! Both sides of what is said to a server about them are here.
 
 use crate::clock::MachineClock;
+use crate::hint;
 use crate::place::Place;
 use crate::reach;
 use anyhow::{Result, anyhow};
@@ -18,6 +19,9 @@ use tenure_wire::{Connection, Greeting, Patience};
 pub(crate) const VERB: &str = "drives";
 /// How long a server may take to answer: deleting a drive deletes every object of it.
 const ANSWER_MAX: Duration = Duration::from_secs(600);
+/// How long who makes a drive of the same name is waited for.
+const CREATE_TRIES: u32 = 100;
+const REST: Duration = Duration::from_millis(50);
 
 /// What a server is asked.
 #[derive(Debug, Serialize, Deserialize)]
@@ -97,10 +101,9 @@ impl Drives {
     pub(crate) fn create(&self, name: &DriveName) -> Result<()> {
         let (uid, gid) = reach::user();
         match self {
-            Drives::Bucket(bucket, _) => {
-                let beginning = reach::beginning((uid, gid));
-                let drive = Drive::create(Arc::clone(bucket), name, &beginning, reach::options(None))?;
-                Ok(drive.close()?)
+            Drives::Bucket(bucket, place) => {
+                hint::words::mean(name, place);
+                Ok(created(bucket, name, (uid, gid))?.close()?)
             }
             Drives::Server(connection) => {
                 let drive = name.to_string();
@@ -113,6 +116,7 @@ impl Drives {
     pub(crate) fn delete(&self, name: &DriveName) -> Result<()> {
         match self {
             Drives::Bucket(bucket, place) => {
+                hint::words::mean(name, place);
                 reach::refuse_owned(place, bucket, name)?;
                 Ok(tenure_server::delete(bucket.as_ref(), name, &deleter())?)
             }
@@ -120,6 +124,25 @@ impl Drives {
                 let drive = name.to_string();
                 ask(connection, &Asked::Delete { drive }).map(drop)
             }
+        }
+    }
+}
+
+/// Makes a drive; who makes one of that name at the same moment is waited for, and has made it.
+fn created(
+    bucket: &Arc<dyn Bucket>,
+    name: &DriveName,
+    user: (u32, u32),
+) -> Result<Arc<Drive>, tenure_wire::Error> {
+    let mut tries = 1;
+    loop {
+        let beginning = reach::beginning(user);
+        match Drive::create(Arc::clone(bucket), name, &beginning, reach::options(None)) {
+            Err(tenure_wire::Error::Refused(Refusal::Held { .. })) if tries < CREATE_TRIES => {
+                tries += 1;
+                std::thread::sleep(REST);
+            }
+            made => return made,
         }
     }
 }

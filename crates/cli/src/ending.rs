@@ -58,10 +58,7 @@ fn word(ended: &anyhow::Result<()>, hint: &str) -> Result<(), Error> {
     let Some(why) = ended.as_ref().err().filter(|why| !why.is::<NotGivenBack>()) else {
         return Ok(());
     };
-    let mut text = error::text(why);
-    if !text.contains("\nhint: ") {
-        text.push_str(&format!("hint: {hint}\n"));
-    }
+    let text = error::text_or(why, Some(hint));
     let code = error::code(why);
     Err(Error { text, code })
 }

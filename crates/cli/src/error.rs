@@ -78,6 +78,11 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
 
 /// Returns an error as it is printed.
 pub(crate) fn text(error: &anyhow::Error) -> String {
+    text_or(error, None)
+}
+
+/// Returns an error as it is printed, with a hint that is better than what its words tell.
+pub(crate) fn text_or(error: &anyhow::Error, hint: Option<&str>) -> String {
     let mut lines = format!("error: {}\n", ended(&error.to_string()));
     let mut said = error.to_string();
     for cause in error.chain().skip(1) {
@@ -91,10 +96,21 @@ pub(crate) fn text(error: &anyhow::Error) -> String {
         .chain()
         .find_map(|cause| cause.downcast_ref::<Told>())
         .map(|told| told.hint.clone());
-    if let Some(hint) = told.unwrap_or_else(|| error.chain().find_map(hint::against)) {
+    if let Some(hint) = told.unwrap_or_else(|| Some(untold(error, hint))) {
         lines.push_str(&format!("hint: {hint}\n"));
     }
     lines
+}
+
+/// Returns what helps against an error that comes without a hint.
+fn untold(error: &anyhow::Error, hint: Option<&str>) -> String {
+    let mut words = error.chain().map(ToString::to_string);
+    error
+        .chain()
+        .find_map(hint::against)
+        .or_else(|| hint.map(str::to_owned))
+        .or_else(|| words.find_map(|why| hint::words::against(&why)))
+        .unwrap_or_else(hint::words::at_least)
 }
 
 /// Returns a sentence without the colon behind which a program below had nothing to say.
@@ -138,10 +154,8 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
 fn of_failure(failure: &Failure) -> u8 {
     match failure {
         Failure::Unknown(_) | Failure::Waits(_) => UNKNOWN,
-        Failure::DidNotHappen(_)
-        | Failure::NoSpace(_)
-        | Failure::Corrupt(_)
-        | Failure::Newer(_)
-        | Failure::Fenced(_) => FAILED,
+        // Nothing is wrong with what is stored, and nothing of it was changed.
+        Failure::Newer(_) => REFUSED,
+        Failure::DidNotHappen(_) | Failure::NoSpace(_) | Failure::Corrupt(_) | Failure::Fenced(_) => FAILED,
     }
 }

@@ -1,5 +1,7 @@
 //! What helps when something was refused or has failed, for errors that come from the rooms below and know no commands.
 
+pub(crate) mod words;
+
 use crate::home;
 use crate::mounts;
 use crate::output::quoted;

@@ -1,24 +1,25 @@
 //! How a command gets at a drive: it opens it itself, or asks the process that owns it.
 
+mod used;
+
+pub(crate) use used::{drive_for, drive_to_read, whom};
+
 use crate::clock::{MachineClock, random};
 use crate::drives::{self, Asked};
 use crate::error::Told;
 use crate::hint;
 use crate::home;
-use crate::mounts;
 use crate::neighbours::Neighbours;
-use crate::pins;
 use crate::place::Place;
-use crate::waiting::Waiting;
 use anyhow::{Context, Result};
 use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::Branch;
-use tenure_model::{BranchName, DriveName, Epoch, Refusal};
+use tenure_model::{BranchName, DriveName, Epoch, Failure, Refusal};
 use tenure_server::{Beginning, Drive, Options, Peers};
-use tenure_store::{Bucket, Cache};
+use tenure_store::{Bucket, Cache, OverlayBucket};
 use tenure_wire::{
     BranchInfo, Connection, Dial, Door, Greeting, Host, Limits, Owner, Patience, ServerAddress, Service,
     Whereabouts, Who, serve, unix,
@@ -35,10 +36,26 @@ const DIAL_MAX: Duration = Duration::from_secs(5);
 
 pub(crate) type AnyOwner = Arc<dyn Owner<Branch>>;
 
+/// What a drive is wanted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To look at it: where its bucket cannot be written, it is read all the same.
+    Read,
+    /// To change it, or to let others do so.
+    Change,
+    /// To change it, or else to look at it.
+    Either,
+}
+
+/// Bytes of room below which who only looks at a drive writes nothing to its disk: opening it takes about as many.
+const ROOM_TO_OPEN: u64 = 4 << 20;
+
 /// A drive that this process owns, and at whose socket it answers others.
 pub(crate) struct Hosting {
     drive: Arc<Drive>,
     service: Option<Service>,
+    /// Why it is only looked at, if so: then nothing is written, and nobody else answered.
+    unwritable: Option<String>,
 }
 
 impl Hosting {
@@ -50,6 +67,18 @@ impl Hosting {
         Ok(Hosting {
             drive,
             service: Some(service),
+            unwritable: None,
+        })
+    }
+
+    /// Opens a drive whose bucket cannot be written: what opening and looking write stays in memory. Those who look keep out who
+    /// would write, and each other not.
+    fn look(bucket: &Arc<dyn Bucket>, name: &DriveName, why: String) -> Result<Self, tenure_wire::Error> {
+        let over = Arc::new(OverlayBucket::over(Arc::clone(bucket)));
+        Ok(Hosting {
+            drive: Drive::open(over, name, options(None))?,
+            service: None,
+            unwritable: Some(why),
         })
     }
 
@@ -57,6 +86,9 @@ impl Hosting {
     fn end(mut self) -> Result<(), tenure_wire::Error> {
         if let Some(service) = self.service.take() {
             service.stop();
+        }
+        if self.unwritable.is_some() {
+            return Ok(());
         }
         self.drive.close()
     }
@@ -112,6 +144,17 @@ impl Reached {
         }
     }
 
+    /// Says that the drive is only looked at, and why, if so.
+    pub(crate) fn notice(&self) -> Option<String> {
+        let Reached::Here(Hosting { unwritable, .. }) = self else {
+            return None;
+        };
+        let why = unwritable.as_ref()?;
+        Some(format!(
+            "the bucket is only read, and nothing of it is changed: {why}"
+        ))
+    }
+
     /// Tells whether the owner is in this process and ends with it.
     pub(crate) fn is_here(&self) -> bool {
         matches!(self, Reached::Here(_))
@@ -150,21 +193,42 @@ pub(crate) fn socket(place: &Place, name: &DriveName) -> Result<PathBuf> {
     Ok(unix::socket_path(
         &home::sockets()?,
         folder.as_os_str().as_encoded_bytes(),
-    )?)
+    ))
 }
 
 /// Gets at a drive of the bucket: opens it, or reaches the process that owns it.
 ///
 /// Where this process opens it, what is read of a service's bucket passes through `cache`.
-pub(crate) fn drive(place: &Place, name: &DriveName, who: Who, cache: &Arc<Cache>) -> Result<Reached> {
+pub(crate) fn drive(
+    place: &Place,
+    name: &DriveName,
+    (who, purpose): (Who, Purpose),
+    cache: &Arc<Cache>,
+) -> Result<Reached> {
+    hint::words::mean(name, place);
     if place.server.is_named() {
         let dial = place.server.dial(&place.way, Some(name.clone()))?;
         return there(dial, name, who, Taken::default()).map_err(|error| place.server.no_server(error));
     }
     let bucket = place.kept()?.open()?;
-    let socket = socket(place, name)?;
+    let may_look = purpose != Purpose::Change && bucket.disk().is_some();
+    let look = |why: String| {
+        let looked = may_look.then(|| Hosting::look(&bucket, name, why));
+        looked.and_then(Result::ok).map(Reached::Here)
+    };
+    let socket = match socket(place, name) {
+        Ok(socket) => socket,
+        Err(error) => return look(format!("{error:#}")).ok_or(error),
+    };
+    // The last of the room is for who frees some.
+    if purpose == Purpose::Read
+        && is_full(&bucket)
+        && let Some(reached) = look("its disk is full".to_owned())
+    {
+        return Ok(reached);
+    }
     let mut last = None;
-    for _ in 0..TRIES {
+    for number in 1..=TRIES {
         if bucket.disk().is_none()
             && let Some(reached) = answering(place, (&bucket, cache), name, &who)?
         {
@@ -175,16 +239,40 @@ pub(crate) fn drive(place: &Place, name: &DriveName, who: Who, cache: &Arc<Cache
             Err(error @ tenure_wire::Error::Refused(Refusal::Held { .. })) => last = Some(error),
             // Who may not even try the lock is answered by who has it, if somebody has.
             Err(error) => {
+                let unwritable = is_unwritable(&error).then(|| error.to_string());
                 return at_its_socket((&bucket, cache), name, &who)?
+                    .or_else(|| look(unwritable?))
                     .ok_or_else(|| not_hosted(error, name, &socket));
             }
         }
         if let Some(reached) = at_its_socket((&bucket, cache), name, &who)? {
             return Ok(reached);
         }
+        // Who has it may be one who only looks; who would change it waits for that one.
+        if (purpose == Purpose::Read || number == TRIES)
+            && let Some(reached) =
+                look("a process that only reads it keeps others from changing it".to_owned())
+        {
+            return Ok(reached);
+        }
         std::thread::sleep(REST);
     }
     Err(last.expect("each try that goes on was refused").into())
+}
+
+fn is_full(bucket: &Arc<dyn Bucket>) -> bool {
+    let space = bucket.disk().and_then(|disk| disk.space().ok());
+    space.is_some_and(|space| space.free < ROOM_TO_OPEN)
+}
+
+/// Tells whether a drive may be whole, and only cannot be written.
+fn is_unwritable(error: &tenure_wire::Error) -> bool {
+    use tenure_wire::Error::{Failed, Refused};
+    match error {
+        Failed(Failure::NoSpace(_) | Failure::DidNotHappen(_) | Failure::Unknown(_)) => true,
+        Failed(Failure::Waits(_) | Failure::Corrupt(_) | Failure::Newer(_) | Failure::Fenced(_))
+        | Refused(_) => false,
+    }
 }
 
 /// Says what helps where the drive could be had, but not served at its socket: the error names it then.
@@ -325,80 +413,6 @@ pub(crate) fn who(purpose: String, hosted: bool) -> Who {
         pid: std::process::id(),
         purpose,
         hosted,
-    }
-}
-
-/// A drive that a command uses which is done soon; who is waited for is told meanwhile.
-pub(crate) struct Used {
-    reached: Reached,
-    waiting: Option<Waiting>,
-}
-
-impl Used {
-    /// Returns what answers the calls.
-    pub(crate) fn owner(&self) -> AnyOwner {
-        self.reached.owner()
-    }
-
-    /// Tells nobody any more that the drive is waited for.
-    pub(crate) fn stop_waiting(&mut self) {
-        self.waiting = None;
-    }
-
-    /// Lets the drive go.
-    pub(crate) fn close(self) -> Result<()> {
-        self.reached.close()
-    }
-}
-
-/// Gets at a drive for a command that is done soon.
-pub(crate) fn drive_for(place: &Place, name: &DriveName, command: &str) -> Result<Used> {
-    let (told_place, told_name) = (place.clone(), name.clone());
-    let waiting = Waiting::begin(move || Some(whom(&told_place, &told_name)));
-    let who = who(format!("tenure {command}"), false);
-    let reached = drive(place, name, who, &Arc::new(Cache::in_memory()))
-        .map_err(|error| no_such_drive(error, place, name))?;
-    pins::tell_news();
-    Ok(Used {
-        reached,
-        waiting: Some(waiting),
-    })
-}
-
-/// Says where a drive that is not there could be, and how it is made there and nowhere else.
-fn no_such_drive(error: anyhow::Error, place: &Place, name: &DriveName) -> anyhow::Error {
-    if place.server.is_named() || !error.to_string().starts_with("there is no drive") {
-        return error;
-    }
-    let options = place.options();
-    Told::refused(
-        error.to_string(),
-        format!(
-            "tenure drive list{options} shows those that there are; tenure drive create {name}{options} makes this one"
-        ),
-    )
-}
-
-/// Says who has a drive and how that process is; asks nobody but the bucket.
-pub(crate) fn whom(place: &Place, name: &DriveName) -> String {
-    if let Some(servers) = place.server.named() {
-        return format!(
-            "the server at {servers} (there, ps -o pid,stat,args -C tenure shows who is stopped: T)"
-        );
-    }
-    let holder = place
-        .kept()
-        .and_then(|kept| kept.open())
-        .ok()
-        .and_then(|bucket| tenure_server::holder(bucket.as_ref(), name).ok().flatten());
-    match holder {
-        Some(holder) if holder.host != home::host() => {
-            format!("{name}, which process {} on {} has", holder.pid, holder.host)
-        }
-        Some(holder) if holder.pid != std::process::id() => {
-            format!("{name}; {}", mounts::how_it_is(holder.pid))
-        }
-        Some(_) | None => format!("{name}: its bucket is being read"),
     }
 }
 

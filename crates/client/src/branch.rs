@@ -23,7 +23,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tenure_core::tree::Memory;
+use tenure_core::tree::{KNOWN_PAGE, Memory};
 use tenure_core::{Missing, Outcome, Totals, Tree, Undecided};
 use tenure_model::codec::Malformed;
 use tenure_model::{
@@ -92,8 +92,11 @@ pub trait Witness: Send + Sync {
     /// Hears of a change that is not durable.
     fn changed(&self);
 
-    /// Hears that so many changes have become durable.
-    fn shipped(&self, changes: u64);
+    /// Hears that changes so far put so many bytes more into files: those are staged no more.
+    fn settled(&self, bytes: u64);
+
+    /// Hears that so many changes have become durable, and so many bytes that they put into files.
+    fn shipped(&self, changes: u64, bytes: u64);
 
     /// Hears how many bytes of contents are staged now.
     fn staged(&self, bytes: u64);
@@ -103,7 +106,9 @@ pub trait Witness: Send + Sync {
 impl Witness for () {
     fn changed(&self) {}
 
-    fn shipped(&self, _: u64) {}
+    fn settled(&self, _: u64) {}
+
+    fn shipped(&self, _: u64, _: u64) {}
 
     fn staged(&self, _: u64) {}
 }
@@ -274,6 +279,11 @@ impl Branch {
         self.inner.opened.session
     }
 
+    /// Returns what tells its drive from every other, also of the same name.
+    pub fn drive(&self) -> Digest {
+        self.inner.drive
+    }
+
     /// Returns what tells the branch from every other of any drive; none for a checkpoint.
     pub fn identity(&self) -> Option<(Digest, BranchId)> {
         Some((self.inner.drive, self.inner.id?))
@@ -439,7 +449,12 @@ impl Inner {
     }
 
     pub(crate) fn unsynced(&self) -> Unsynced {
-        let kept = self.counted();
+        // What the owner has in order is not lost with the branch.
+        let kept = if self.is_lost() {
+            Counted::default()
+        } else {
+            self.counted()
+        };
         let (ops, bytes) = {
             let state = self.state.read();
             let in_flight = self.waiting.in_flight();
@@ -497,6 +512,9 @@ impl Inner {
             missing.supply(&bytes).map_err(|Malformed { what }| {
                 let at = missing.at();
                 let why = format!("page {} of pack {}: malformed {what}", at.digest, at.pack);
+                if what == KNOWN_PAGE {
+                    return Failure::Newer(format!("{why}: use a newer tenure")).into();
+                }
                 Failure::Corrupt(why).into()
             })
         });

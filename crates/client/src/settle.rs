@@ -207,7 +207,9 @@ impl Inner {
                 state.log.chunks.extend_from_slice(&settled.places);
                 let since = state.stage.file(ino).map(Staged::since);
                 since.into_iter().for_each(|since| state.log.has_waited(since));
-                state.log.contents += settled.pieces.iter().map(|piece| piece.extent.len()).sum::<u64>();
+                let bytes = settled.pieces.iter().map(|piece| piece.extent.len()).sum::<u64>();
+                state.log.contents += bytes;
+                self.witness.settled(bytes);
                 state.stage.settled(ino, &settled.kept, self.clock.elapsed());
                 let (_, attr) = outcome.inode.expect("a write answers with its inode");
                 // A copy of a shared branch stays as it was shipped, so that it can be taken anew: nothing is merged in it.

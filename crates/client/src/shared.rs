@@ -375,10 +375,13 @@ impl Inner {
     fn unsynced(&self) -> Unsynced {
         let held = self.held.unsynced();
         let state = self.state.lock();
+        // What the owner has in order is not lost with the session.
+        let is_over = state.broken == Some(Error::Refused(Refusal::Stale));
+        let counts = |pending: &&Pending| !is_over || pending.place.is_none();
         let oldest = state.pending.values().map(|pending| pending.since).min();
         let age = oldest.map_or(Duration::ZERO, |since| self.clock.elapsed().saturating_sub(since));
         Unsynced {
-            ops: state.pending.len() as u64 + held.ops,
+            ops: state.pending.values().filter(counts).count() as u64 + held.ops,
             bytes: held.bytes,
             age: age.max(held.age),
         }

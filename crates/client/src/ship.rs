@@ -488,7 +488,7 @@ impl Inner {
             (Some(kept), Goal::Branch) => kept.note_ordered(shipping.number, log),
             (Some(kept), Goal::Stray(_)) => drop(kept.settle(shipping.number)),
             (None, _) => {
-                self.witness.shipped(log.count);
+                self.witness.shipped(log.count, log.contents);
                 if let Some(retained) = &self.retained {
                     retained.forget(&log.chunks);
                 }

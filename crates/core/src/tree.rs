@@ -23,6 +23,7 @@ mod read;
 mod runs;
 mod slot;
 
+pub use bytes::KNOWN_PAGE;
 pub use check::{Depth, Pages};
 pub use evict::Hand;
 pub use memory::{Hold, Memory};

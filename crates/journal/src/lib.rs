@@ -13,6 +13,7 @@ mod put;
 pub mod epoch;
 pub mod manifest;
 pub mod seal;
+pub mod spare;
 
 mod evidence;
 mod tier;

@@ -13,9 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use tenure_core::Branch;
 use tenure_journal::Depth;
 use tenure_model::{Address, Extent, Failure, Ino, PackNumber, counted};
-use tenure_store::Key;
 use tenure_store::pack::Packs;
-use tenure_wire::{Error, NOTE, Verified};
+use tenure_store::{Bucket, Key, OverlayBucket};
+use tenure_wire::{Error, NOTE, UNSEEN, Verified};
 
 /// Faults of one line that are told one by one; the rest is counted.
 const FAULTS_MAX: usize = 100;
@@ -35,19 +35,20 @@ impl Inner {
         let mut faults = state.check();
         let mut packed = Packed::default();
         let depth = if deep { Depth::Records } else { Depth::Objects };
-        match tenure_journal::audit(&*self.bucket, &self.name, depth) {
+        // Where nothing can be written it is looked at all the same.
+        let is_disk = self.bucket.disk().is_some();
+        let over = is_disk.then(|| OverlayBucket::over(self.bucket.clone()));
+        let bucket = over.as_ref().map_or(&*self.bucket, |over| over as &dyn Bucket);
+        match tenure_journal::audit(bucket, &self.name, depth) {
             Ok(told) => faults.extend(told),
-            Err(failure) => faults.push(failure.to_string()),
+            Err(failure) => faults.push(fault(&failure)),
         }
-        faults.extend(
-            self.strangers()
-                .unwrap_or_else(|failure| vec![failure.to_string()]),
-        );
+        faults.extend(self.strangers().unwrap_or_else(|failure| vec![fault(&failure)]));
         faults.extend(
             self.packs
                 .lacking()
                 .into_iter()
-                .map(|lacking| lacking.why.to_string()),
+                .map(|lacking| fault(&lacking.why)),
         );
         if deep {
             self.verify_packs(&mut packed, &mut faults);
@@ -117,7 +118,7 @@ impl Inner {
         for number in numbers {
             let read = |bytes| tell(&|verified| verified.bytes += bytes);
             if let Err(failure) = self.packs.verify(number, &read) {
-                faults.push(failure.to_string());
+                faults.push(fault(&failure));
                 packed.corrupt.insert(number);
             }
             tell(&|verified| verified.packs += 1);
@@ -130,7 +131,7 @@ impl Inner {
         let known = self.packs.table();
         let listed: BTreeSet<_> = match Packs::list(&*self.bucket, &self.name) {
             Ok(listing) => listing.sealed.into_iter().collect(),
-            Err(failure) => return faults.push(failure.to_string()),
+            Err(failure) => return faults.push(fault(&failure)),
         };
         let gone = known.into_iter().filter(|pack| !listed.contains(pack));
         faults.extend(gone.map(|pack| format!("{}: it is missing", pack.key(&self.name))));
@@ -145,17 +146,17 @@ impl Inner {
         let memory = branch.tree().memory().clone();
         let _held = memory.hold();
         if let Err(failure) = self.loader.load_all(branch.tree()) {
-            return vec![format!("a page of its tree cannot be read: {failure}")];
+            return vec![format!("a page of its tree cannot be read: {}", fault(&failure))];
         }
         let mut faults = match self.loader.ask(|| branch.check()) {
             Ok(faults) => faults,
-            Err(failure) => return vec![failure.to_string()],
+            Err(failure) => return vec![fault(&failure)],
         };
         match self.bad_files(branch, packed) {
             // Paths are looked for only where every entry is one.
             Ok(bad) if faults.is_empty() => faults = tell(&path::paths(branch, &self.loader, &bad), &bad),
             Ok(bad) => faults.extend(tell(&BTreeMap::new(), &bad)),
-            Err(failure) => faults.push(failure.to_string()),
+            Err(failure) => faults.push(fault(&failure)),
         }
         faults
     }
@@ -180,21 +181,29 @@ impl Inner {
         };
         // A pack that is damaged somewhere may still give these bytes.
         if packed.corrupt.contains(&at.pack) {
-            return self
-                .packs
-                .read_stored(*at)
-                .err()
-                .map(|failure| failure.to_string());
+            return self.packs.read_stored(*at).err().map(|failure| fault(&failure));
         }
         match self.packs.find(*at) {
-            Err(failure) => Some(failure.to_string()),
-            Ok(None) => self.packs.read(*at).err().map(|failure| failure.to_string()),
+            Err(failure) => Some(fault(&failure)),
+            Ok(None) => self.packs.read(*at).err().map(|failure| fault(&failure)),
             Ok(Some(entry)) if u64::from(*start) + u64::from(*len) > u64::from(entry.len) => Some(format!(
                 "the chunk {} of pack {} is too short",
                 at.digest, at.pack
             )),
             Ok(Some(_)) => None,
         }
+    }
+}
+
+/// Says what is wrong, or that it is not known whether anything is: only what was read tells of damage.
+fn fault(failure: &Failure) -> String {
+    match failure {
+        Failure::Corrupt(_) | Failure::Newer(_) => failure.to_string(),
+        Failure::DidNotHappen(_)
+        | Failure::Unknown(_)
+        | Failure::Waits(_)
+        | Failure::NoSpace(_)
+        | Failure::Fenced(_) => format!("{UNSEEN}{failure}"),
     }
 }
 

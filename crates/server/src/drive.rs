@@ -210,12 +210,17 @@ impl Drive {
     /// Makes everything durable and ends the journal; returns what is in the way of the next owner, if anything is.
     fn give_up(&self) -> Result<Option<Failure>, Error> {
         self.inner.end_hosted_sessions()?;
-        self.inner.fold()?;
+        match self.inner.fold() {
+            // All is durable in the journal, and the next owner replays it.
+            Err(Error::Failed(Failure::NoSpace(why))) => tracing::warn!(why, "the drive is closed unfolded"),
+            folded => folded?,
+        }
         let journal = self.inner.with(|live| live.journal().cloned())?;
         let closed = journal.close().inspect_err(|failure| {
-            // All is durable and folded; the next owner does what is left of the journal's end.
+            // All is durable; the next owner does what is left of the journal's end.
             tracing::warn!(%failure, "the journal could not be closed");
         });
+        self.inner.keep_spare();
         Ok(closed
             .err()
             .filter(|failure| matches!(failure, Failure::Corrupt(_))))

@@ -3,6 +3,7 @@
 //! Invariant: a question is asked again only after the page that it missed is in memory, and only so many times.
 
 use std::sync::Arc;
+use tenure_core::tree::KNOWN_PAGE;
 use tenure_core::{Branch, Missing, Tree, Undecided};
 use tenure_model::{Failure, Op};
 use tenure_store::pack::Packs;
@@ -28,9 +29,15 @@ impl Loader {
     pub(crate) fn load(&self, missing: &Missing) -> Result<(), Failure> {
         let at = missing.at();
         let bytes = self.packs.read(at)?;
-        missing
-            .supply(&bytes)
-            .map_err(|error| Failure::Corrupt(format!("page {} of pack {}: {error}", at.digest, at.pack)))
+        missing.supply(&bytes).map_err(|error| {
+            let page = format!("page {} of pack {}", at.digest, at.pack);
+            if error.what == KNOWN_PAGE {
+                return Failure::Newer(format!(
+                    "{page}: it is of a kind or version that this program cannot read: use a newer tenure"
+                ));
+            }
+            Failure::Corrupt(format!("{page}: {error}"))
+        })
     }
 
     /// Asks until no page is missing.

@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
-use tenure_journal::{Claimant, Means, Opening, epoch};
+use tenure_journal::{Claimant, Means, Opening, epoch, spare};
 use tenure_model::{BranchName, DriveName, Epoch, Failure, Refusal, record::Record::DriveCreated};
 use tenure_store::key::parse_number;
 use tenure_store::pack::Packs;
@@ -52,7 +52,13 @@ impl Drive {
         if has_manifest(bucket.as_ref(), name)? {
             return Err(exists(name));
         }
-        let inner = take_over(bucket, name, options)?;
+        let inner = match take_over(bucket.clone(), name, options) {
+            // Who has it has made it meanwhile.
+            Err(Error::Refused(Refusal::Held { .. })) if has_manifest(bucket.as_ref(), name)? => {
+                return Err(exists(name));
+            }
+            taken => taken?,
+        };
         if inner.has_begun()? {
             return Err(exists(name));
         }
@@ -68,11 +74,21 @@ impl Drive {
         })?;
         // From here on the drive has a manifest, which is what tells that it is there.
         inner.fold()?;
+        inner.keep_spare();
         Ok(Self::started(inner))
     }
 
-    /// Opens a drive: this process owns it from then on.
+    /// Opens a drive: this process owns it from then on. On a disk that is full it takes the room that was set aside for that.
     pub fn open(bucket: Arc<dyn Bucket>, name: &DriveName, options: Options) -> Result<Arc<Self>, Error> {
+        match Self::open_once(bucket.clone(), name, options.clone()) {
+            Err(Error::Failed(Failure::NoSpace(_))) if spare::give_up(bucket.as_ref()) => {
+                Self::open_once(bucket, name, options)
+            }
+            opened => opened,
+        }
+    }
+
+    fn open_once(bucket: Arc<dyn Bucket>, name: &DriveName, options: Options) -> Result<Arc<Self>, Error> {
         if !is_there(bucket.as_ref(), name)? {
             return Err(no_such(bucket.as_ref(), name));
         }
@@ -212,6 +228,11 @@ impl Inner {
         let took_ms = self.options.clock.elapsed().saturating_sub(began).as_millis();
         let (drive, epoch, records) = (&self.name, self.epoch.0, self.replayed);
         tracing::warn!(%drive, %from, epoch, records, took_ms, "took a drive over that its owner had not closed");
+    }
+
+    /// Sets room aside for the next owner, should the disk be full by then.
+    pub(crate) fn keep_spare(&self) {
+        spare::keep(self.bucket.as_ref(), self.options.journal_sizes.first);
     }
 
     /// Tells whether the drive's first record is there.

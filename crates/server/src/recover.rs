@@ -178,7 +178,14 @@ impl<'a> Recovery<'a> {
     fn replay(&mut self, seq: Seq, bytes: &[u8]) -> Result<(), Failure> {
         let wrong =
             |why: &dyn std::fmt::Display| Failure::Corrupt(format!("record {seq} of the journal: {why}"));
-        let record = Record::parsed(bytes).map_err(|error| wrong(&error))?;
+        // The chain has proved its bytes.
+        let newer = |error| {
+            Failure::Newer(format!(
+                "record {seq} of the journal of {}: {error}, which this program cannot read: use a newer tenure",
+                self.name
+            ))
+        };
+        let record = Record::parsed(bytes).map_err(newer)?;
         self.state.permits(&record).map_err(|refusal| wrong(&refusal))?;
         let touched = self.state.touched(&record);
         let branch = touched.and_then(|id| self.state.opened(id));
@@ -267,7 +274,10 @@ impl<'a> Recovery<'a> {
                 let recovered = self.packs.recover_open(number, &places, &hints)?;
                 self.packs.lose(number, &recovered.missing)?;
             } else if self.is_needless(number) {
-                self.packs.discard_open(number)?;
+                match self.packs.discard_open(number) {
+                    Err(Failure::Corrupt(why)) => self.notices.push(why),
+                    discarded => discarded?,
+                }
             } else if !self.packs.is_lost(number) {
                 self.notices.push(format!(
                     "{} is left as it is: files may need what it holds, and the list beside it (`.lost`) that says what belongs there is \

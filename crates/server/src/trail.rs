@@ -85,12 +85,16 @@ pub(crate) fn left(
     drive: &DriveName,
     pack: PackNumber,
 ) -> Result<Vec<ChunkPlace>, Failure> {
-    let Some(file) = bucket
-        .disk()
-        .map(|disk| disk.open(&key(drive, pack)))
-        .transpose()?
-        .flatten()
-    else {
+    let opened = bucket.disk().map(|disk| disk.open(&key(drive, pack)));
+    let file = match opened.transpose() {
+        Ok(file) => file.flatten(),
+        Err(Failure::Corrupt(why)) => {
+            tracing::warn!(%why, "what is no file is no trail");
+            None
+        }
+        Err(failure) => return Err(failure),
+    };
+    let Some(file) = file else {
         return Ok(Vec::new());
     };
     let len = file.len()?;
@@ -112,8 +116,10 @@ pub(crate) fn left(
 pub(crate) fn remove_left(bucket: &dyn Bucket, drive: &DriveName) -> Result<(), Failure> {
     let Some(disk) = bucket.disk() else { return Ok(()) };
     for name in bucket.children(&format!("drives/{drive}/packs/"))? {
-        if let Some(pack) = pack_of(&name) {
-            disk.remove(&key(drive, pack))?;
+        let Some(pack) = pack_of(&name) else { continue };
+        match disk.remove(&key(drive, pack)) {
+            Err(Failure::Corrupt(why)) => tracing::warn!(%why, "what is no file is left as it is"),
+            removed => removed?,
         }
     }
     Ok(())

@@ -14,7 +14,7 @@ pub use line::{BranchInfo, CheckpointAsk, Created, ForkAsk, IfThere, LineUsage, 
 pub use owner::{
     Access, Choice, Chunk, Delegation, DiffAsk, Differences, Done, Error, Hold, Lease, Lent, MergeAsk,
     MergeTold, NOTE, Opened, Owner, Placed, ResolveAsk, Room, Salvaged, SealedPack, Shared, Shipped,
-    Standing, Standings, Status, Turned, Verified, Who, identity,
+    Standing, Standings, Status, Turned, UNSEEN, Verified, Who, identity,
 };
 pub use transport::{
     Connection, Dial, Dialer, Door, Greeting, Host, HostPort, Limits, Patience, ServerAddress, Servers,

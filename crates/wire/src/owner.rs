@@ -39,6 +39,8 @@ impl Error {
 
 /// Begins what a check says of something that is no fault.
 pub const NOTE: &str = "note: ";
+/// Stands in what a check says of something that it could not look at: nothing is known to be wrong with that.
+pub const UNSEEN: &str = "cannot be looked at now: ";
 
 /// Returns what tells a drive from every other, also from one of its name in another bucket: a digest of the number that was
 /// drawn when it was made.
@@ -568,6 +570,6 @@ pub trait Owner<B>: Send + Sync {
     fn fold(&self) -> Result<(), Error>;
 
     /// Holds the drive's invariants against what is stored, with `deep` every byte of it; returns what is wrong, and behind
-    /// [`NOTE`] what harms nothing.
+    /// [`NOTE`] what harms nothing. Where [`UNSEEN`] stands in a sentence, it is not known whether anything is wrong.
     fn check(&self, deep: bool) -> Result<Vec<String>, Error>;
 }

@@ -98,7 +98,7 @@ pub(crate) fn run(command: &Command) -> Result<()> {
 impl Of {
     /// Returns every branch and checkpoint of the drive.
     fn lines(&self) -> Result<Vec<BranchInfo>> {
-        let reached = reach::drive_for(&self.place, &self.drive, "branch")?;
+        let reached = reach::drive_to_read(&self.place, &self.drive, "branch")?;
         let lines = Lines::of(reached.owner()).all()?;
         reached.close()?;
         Ok(lines)
@@ -192,7 +192,7 @@ fn list(of: &Of, all: bool, json: bool) -> Result<()> {
 }
 
 fn show(of: &Of, name: &BranchName, json: bool) -> Result<()> {
-    let reached = reach::drive_for(&of.place, &of.drive, "branch")?;
+    let reached = reach::drive_to_read(&of.place, &of.drive, "branch")?;
     let line = reach::line(&reached.owner(), &of.place, &of.drive, name.as_str())?;
     let lines = Lines::of(reached.owner()).all()?;
     reached.close()?;

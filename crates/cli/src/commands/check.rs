@@ -13,12 +13,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 use tenure_core::Branch;
 use tenure_model::{DriveName, counted};
-use tenure_wire::{Error, NOTE, Owner, Verified};
+use tenure_wire::{Error, NOTE, Owner, UNSEEN, Verified};
 
 /// Check that a drive is whole
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  tenure check work\n  tenure check work --deep     read and verify every byte\n\nChecking changes nothing of a drive. But opening one that nobody has open writes a claim and\na lock to its bucket, so a bucket that is full or cannot be written cannot be checked in\nplace: check a copy of the folder."
+    after_help = "Examples:\n  tenure check work\n  tenure check work --deep     read and verify every byte\n\nChecking changes nothing of a drive. What could not be looked at is told apart from what is\ndamaged."
 )]
 pub(crate) struct Args {
     /// The drive
@@ -88,7 +88,7 @@ fn words(verified: Option<Verified>) -> String {
 
 /// Checks, and fails when something is wrong.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let mut reached = reach::drive_for(&args.place, &args.drive, "check")?;
+    let mut reached = reach::drive_to_read(&args.place, &args.drive, "check")?;
     let told = if args.deep {
         reached.stop_waiting();
         check_deeply(&reached.owner(), &args.drive)?
@@ -96,19 +96,36 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         reached.owner().check(false)?
     };
     reached.close()?;
-    let (notes, faults): (Vec<_>, Vec<_>) = told.iter().partition(|told| told.starts_with(NOTE));
+    let (notes, others): (Vec<_>, Vec<_>) = told.iter().partition(|told| told.starts_with(NOTE));
+    let (unseen, faults): (Vec<_>, Vec<_>) = others.into_iter().partition(|told| told.contains(UNSEEN));
     if args.json {
         let notices: Vec<_> = notes.iter().filter_map(|note| note.strip_prefix(NOTE)).collect();
         output::json(&serde_json::json!({
             "drive": args.drive.as_str(),
             "deep": args.deep,
             "faults": faults,
+            "unseen": unseen,
             "notices": notices,
         }))?;
     } else {
-        faults.iter().chain(&notes).try_for_each(output::line)?;
+        faults
+            .iter()
+            .chain(&unseen)
+            .chain(&notes)
+            .try_for_each(output::line)?;
     }
     match faults.len() {
+        0 if !unseen.is_empty() => Err(Told::failed(
+            format!(
+                "not all of {} could be looked at; nothing is wrong with the rest",
+                args.drive
+            ),
+            format!(
+                "mend what is named above, then: tenure check {}{}",
+                args.drive,
+                args.place.options()
+            ),
+        )),
         0 if args.json => Ok(()),
         0 => output::line(format_args!(
             "{} is whole{}",

@@ -27,7 +27,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let drive = &args.branch.drive;
     let name = args.branch.at.as_deref().unwrap_or(reach::MAIN);
-    let reached = reach::drive_for(&args.place, drive, "conflicts")?;
+    let reached = reach::drive_to_read(&args.place, drive, "conflicts")?;
     let owner = reached.owner();
     reach::line(&owner, &args.place, drive, name)?;
     let (mut all, mut behind) = (Vec::new(), Some(Ino(0)));

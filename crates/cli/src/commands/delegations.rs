@@ -28,7 +28,7 @@ pub(crate) struct Args {
 
 /// Shows what is lent.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let reached = reach::drive_for(&args.place, &args.drive, "delegations")?;
+    let reached = reach::drive_to_read(&args.place, &args.drive, "delegations")?;
     let lent = reached.owner().delegations()?;
     reached.close()?;
     if args.json {

@@ -115,7 +115,7 @@ fn list(place: &Place, json: bool) -> Result<()> {
 }
 
 fn show(drive: &DriveName, place: &Place, json: bool) -> Result<()> {
-    let reached = reach::drive_for(place, drive, "drive show")?;
+    let reached = reach::drive_to_read(place, drive, "drive show")?;
     let status = reached.owner().status()?;
     let lines = reached.owner().branches()?;
     let plan = reached.owner().plan()?;

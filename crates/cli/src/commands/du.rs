@@ -50,7 +50,7 @@ impl Row<'_> {
 
 /// Shows what is needed.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let mut reached = reach::drive_for(&args.place, &args.drive, "du")?;
+    let mut reached = reach::drive_to_read(&args.place, &args.drive, "du")?;
     let lines = Lines::of(reached.owner());
     let usage = lines.usage()?;
     let told = lines.all()?;

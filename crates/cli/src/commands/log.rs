@@ -43,7 +43,7 @@ struct Step<'a> {
 /// Shows the history.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let of = history::meant(args.of.as_ref())?;
-    let mut reached = reach::drive_for(&args.place, &of.drive, "log")?;
+    let mut reached = reach::drive_to_read(&args.place, &of.drive, "log")?;
     let owner = reached.owner();
     let name = of.at.as_deref().unwrap_or(reach::MAIN);
     let history = History::of(&owner, &args.place, &of.drive, name)?;

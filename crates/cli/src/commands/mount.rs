@@ -3,6 +3,7 @@
 mod about;
 mod checkpoints;
 mod daemon;
+mod refused;
 mod served;
 mod warm;
 mod witness;
@@ -50,8 +51,7 @@ pub(crate) struct Args {
     #[arg(long)]
     create: bool,
     /// Change nothing in the branch, and need nobody's leave. What is seen is the branch as it is now: should another mount
-    /// hold it, its later changes are not followed. Opening a drive that nobody has open writes a claim and a lock to its
-    /// bucket all the same, so a bucket that is full or cannot be written cannot be read this way either
+    /// hold it, its later changes are not followed. A bucket that is full or cannot be written is read this way, too
     #[arg(long)]
     read_only: bool,
     /// Share the branch with other mounts, of any machine, that say so too: each sees at once what another does, and locks of files

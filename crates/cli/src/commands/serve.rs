@@ -38,7 +38,7 @@ const CLOSING_REST: Duration = Duration::from_secs(15);
 pub(crate) struct Args {
     #[command(flatten)]
     bucket: BucketArgs,
-    /// Where to listen: HOST:PORT (TLS), unix:PATH (an absolute path of at most 107 bytes), or http://HOST:PORT, which is not
+    /// Where to listen: HOST:PORT (TLS), unix:PATH (an absolute path), or http://HOST:PORT, which is not
     /// encrypted and so, unless --unencrypted allows more, on this machine alone, at 127.0.0.1. Port 0 takes one that is free
     #[arg(long, value_name = "ADDR", required = true, value_parser = servers::address, value_delimiter = ',')]
     listen: Vec<ServerAddress>,
@@ -326,10 +326,15 @@ fn tell_renewed(fingerprint: Fingerprint) {
 fn listen_at_socket(path: &Path) -> Result<Door> {
     let listener = unix::listen(path).map_err(|error| {
         let at = path.display();
+        let other = if error.to_string().contains("shorter name") {
+            path.with_file_name("tenure.sock").display().to_string()
+        } else {
+            format!("{at}.2")
+        };
         match &error {
             Error::Refused(_) => Told::refused(
                 error.to_string(),
-                format!("tenure serve --listen unix:{at}.2 ..."),
+                format!("tenure serve --listen unix:{other} ..."),
             ),
             Error::Failed(_) => Told::failed(error.to_string(), format!("namei -l {at}")),
         }

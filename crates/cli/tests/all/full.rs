@@ -124,3 +124,119 @@ fn a_limit_on_file_sizes_ends_no_mount() {
     assert_eq!(fs::read(dir.join("small")).expect("it was synced"), b"synced");
     home.done(&["unmount", text(&dir)]);
 }
+
+/// Guarantees 12, 17: a drive that has filled its own disk is looked at in place, and nothing is written for that; and it is mounted
+/// there to be emptied.
+#[test]
+fn a_drive_that_filled_its_disk_is_read_in_place_and_opened_to_be_emptied() {
+    let Some(home) = Home::new() else { return };
+    let disk = Disk::new(&home, 96);
+    let bucket = disk.bucket();
+    let at_bucket = ["--bucket", text(&bucket)];
+    let told = |arguments: &[&str]| home.tenure(&[arguments, &at_bucket[..]].concat());
+    let dir = home.mount("work", "m", &[&at_bucket[..], &["--create"]].concat());
+    fs::write(dir.join("small"), "synced").expect("there is room");
+    home.done(&["sync", text(&dir)]);
+    home.done(&[&["checkpoint", "work", "c1"], &at_bucket[..]].concat());
+    let big =
+        fs::write(dir.join("big"), noise(200 << 20)).and_then(|()| File::open(dir.join("big"))?.sync_all());
+    assert!(big.is_err_and(|error| is_full(&error)));
+    fs::remove_file(dir.join("big")).expect("deleting goes on");
+    fill(&disk.at.join("somebody-elses"));
+    let said = home.done(&["unmount", text(&dir)]);
+    assert!(said.contains("everything is durable"), "{said}");
+
+    fill(&disk.at.join("more"));
+    let names = || {
+        let listed = Command::new("find")
+            .arg(&bucket)
+            .args(["-printf", "%p %s %T@\n"])
+            .output();
+        String::from_utf8(listed.expect("find is there").stdout).expect("it is text")
+    };
+    let before = names();
+    for arguments in [
+        &["drive", "list"][..],
+        &["drive", "show", "work"],
+        &["check", "work", "--deep"],
+        &["branch", "list", "work"],
+        &["diff", "work@c1", "work"],
+        &["du", "work"],
+    ] {
+        let looked = told(arguments);
+        let said = String::from_utf8_lossy(&looked.stderr).into_owned();
+        assert!(looked.status.success(), "{arguments:?}: {said}");
+        assert!(
+            arguments[1] == "list" || said.contains("only read"),
+            "{arguments:?}: {said}"
+        );
+    }
+    let looked = home.mount("work", "m", &[&at_bucket[..], &["--read-only"]].concat());
+    assert_eq!(fs::read(looked.join("small")).expect("it was synced"), b"synced");
+    assert_eq!(home.status(&looked)["read_only"], true);
+    // Another one may look at the same time, and who would change it waits.
+    assert!(told(&["check", "work"]).status.success());
+    let refused = told(&["fork", "work", "attempt"]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    home.done(&["unmount", text(&looked)]);
+    assert_eq!(names(), before, "nothing was written");
+
+    let dir = home.mount("work", "m", &at_bucket);
+    assert_eq!(fs::read(dir.join("small")).expect("it was synced"), b"synced");
+    fs::remove_file(dir.join("small")).expect("deleting goes on");
+    home.done(&["sync", text(&dir)]);
+    home.done(&["unmount", text(&dir)]);
+    let dir = home.mount("work", "m", &at_bucket);
+    assert!(!dir.join("small").exists(), "it was deleted durably");
+    home.done(&["unmount", text(&dir)]);
+    assert!(told(&["check", "work", "--deep"]).status.success());
+}
+
+/// Returns bytes that nothing makes shorter and of which none are the same.
+fn noise(len: usize) -> Vec<u8> {
+    let mut state = 1u64;
+    let mut bytes = Vec::with_capacity(len);
+    while bytes.len() < len {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        bytes.extend_from_slice(&(state >> 16).to_le_bytes()[..4]);
+    }
+    bytes
+}
+
+/// A bucket on a file system that is read-only is looked at as one that is full.
+#[test]
+fn a_drive_on_a_read_only_file_system_is_read_in_place() {
+    let Some(home) = Home::new() else { return };
+    let disk = Disk::new(&home, 96);
+    let bucket = disk.bucket();
+    let at_bucket = ["--bucket", text(&bucket)];
+    let dir = home.mount("work", "m", &[&at_bucket[..], &["--create"]].concat());
+    fs::write(dir.join("small"), "synced").expect("there is room");
+    home.done(&["sync", text(&dir)]);
+    home.kill(&dir);
+    let remount = || {
+        Command::new("mount")
+            .args(["-o", "remount,ro", text(&disk.at)])
+            .stderr(std::process::Stdio::null())
+            .status()
+    };
+    until("what was killed has closed its files", || {
+        remount().is_ok_and(|status| status.success())
+    });
+    let dir = home.mount("work", "m", &[&at_bucket[..], &["--read-only"]].concat());
+    assert_eq!(fs::read(dir.join("small")).expect("it was synced"), b"synced");
+    home.done(&["unmount", text(&dir)]);
+    assert!(
+        home.done(&[&["check", "work", "--deep"], &at_bucket[..]].concat())
+            .contains("whole")
+    );
+    let refused = home.tenure(&[&["mount", "work", text(&dir)], &at_bucket[..]].concat());
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(3), "{said}");
+    assert!(
+        said.contains("read-only: mount it writable") && said.contains("--read-only"),
+        "{said}"
+    );
+    run("mount", &["-o", "remount,rw", text(&disk.at)]);
+}

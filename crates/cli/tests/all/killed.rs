@@ -311,3 +311,40 @@ fn what_a_killed_mount_had_not_made_durable_is_said_by_the_next_that_succeeds() 
     );
     home.done(&["unmount", text(&dir)]);
 }
+
+/// Guarantee 2: contents are counted until they are durable, wherever they are by then; who only looks is told as well, by whatever
+/// name the bucket is reached, and nobody of a copy of it.
+#[test]
+fn what_a_killed_mount_had_not_made_durable_is_counted_to_the_end_and_is_its_buckets_alone() {
+    let Some(home) = Home::new() else { return };
+    let at = |name: &str| home.folder.path().join(name);
+    let mounted = |arguments: &[&str]| {
+        let output = home.tenure(&[&["mount", "work"], arguments].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{said}");
+        home.done(&["unmount", arguments[0]]);
+        said
+    };
+    let dir = home.mount("work", "m", &["--create", "--lag", "60000"]);
+    // Much of it is in packs by then, and no record says so.
+    fs::write(dir.join("large"), vec![7; 48 << 20]).expect("there is room");
+    home.kill(&dir);
+    let (bucket, copy, alias) = (at("data/tenure/bucket"), at("copy"), at("alias"));
+    let copied = std::process::Command::new("cp")
+        .arg("-a")
+        .args([&bucket, &copy])
+        .status();
+    assert!(copied.expect("cp is there").success());
+    std::os::unix::fs::symlink(&bucket, &alias).expect("there is room");
+
+    let said = mounted(&[text(&dir), "--bucket", text(&copy)]);
+    assert!(!said.contains("not durable"), "it is another bucket: {said}");
+    for _ in 0..2 {
+        let said = mounted(&[text(&dir), "--read-only"]);
+        assert!(said.contains("48.00 MiB"), "{said}");
+    }
+    let said = mounted(&[text(&dir), "--bucket", text(&alias)]);
+    assert!(said.contains("48.00 MiB"), "{said}");
+    let said = mounted(&[text(&dir)]);
+    assert!(!said.contains("not durable"), "it is said once: {said}");
+}

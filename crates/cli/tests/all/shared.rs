@@ -421,6 +421,36 @@ fn a_mount_that_was_stopped_while_it_had_a_directory_is_told_and_others_have_it(
     pair.end();
 }
 
+/// A mount that has lost its session counts as lost what nobody else knows of, and not what the owner has in order.
+#[test]
+fn a_lost_mount_counts_nothing_as_lost_that_the_owner_knows() {
+    let Some(home) = Home::new() else { return };
+    home.done(&["drive", "create", "work"]);
+    let server = home.serve(&[]);
+    let at = ["--shared", "--lag", "60000", "--server", server.address.as_str()];
+    let (one, other) = (home.mount("work", "one", &at), home.mount("work", "other", &at));
+    for dir in ["a", "b"] {
+        fs::create_dir(other.join(dir)).expect("there is room");
+    }
+    fs::write(other.join("a/file"), "of the other").expect("there is room");
+    sync(&other);
+    // From one directory to another it is the owner that moves it, and nobody syncs that.
+    fs::rename(other.join("a/file"), other.join("b/file")).expect("it is there");
+    assert_eq!(names(&one.join("b")), ["file"]);
+    assert_ne!(home.status(&other)["unsynced"]["ops"], 0);
+    let stopped = Stopped::new(home.process(&other));
+    fs::write(one.join("b/meanwhile"), "of the one").expect("the other is waited for, and loses it");
+    fs::write(one.join("a/meanwhile"), "of the one").expect("the other is waited for, and loses it");
+    drop(stopped);
+    until("the mount says so", || home.status(&other)["lost"].is_string());
+    let status = home.status(&other);
+    assert_eq!(status["unsynced"]["ops"], 0, "{status}");
+    assert_eq!(names(&one.join("b")), ["file", "meanwhile"]);
+    for dir in [&one, &other] {
+        home.done(&["unmount", text(dir)]);
+    }
+}
+
 /// Guarantees 22 and 23: what each does where it works alone the other sees, and changes in turn.
 #[test]
 fn two_mounts_that_work_in_each_others_directories_in_turn_see_all_that_was_done() {

@@ -134,9 +134,13 @@ fn a_drive_whose_bucket_cannot_be_written_is_checked_by_its_owner() {
     let bucket = disk.bucket();
     let at_bucket = ["--bucket", text(&bucket)];
     let dir = home.mount("work", "m", &[&at_bucket[..], &["--create"]].concat());
+    fs::write(dir.join("file"), vec![7; 3_000_000]).expect("there is room");
+    home.done(&["sync", text(&dir)]);
     let forbidden = Forbidden::new(&bucket);
-    let said = home.done(&[&["check", "work"], &at_bucket[..]].concat());
-    assert!(said.contains("work is whole"), "{said}");
+    for depth in [&["check", "work"][..], &["check", "work", "--deep"]] {
+        let said = home.done(&[depth, &at_bucket[..]].concat());
+        assert!(said.contains("work is whole"), "{said}");
+    }
     drop(forbidden);
     home.done(&["unmount", text(&dir)]);
 }

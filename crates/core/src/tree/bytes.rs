@@ -48,12 +48,15 @@ fn encode_branch(branch: &Branch, out: &mut Vec<u8>) {
     }
 }
 
+/// What is expected of a page whose bytes are its own, and of a kind or version that only a newer program knows.
+pub const KNOWN_PAGE: &str = "page of a known kind and version";
+
 /// Returns the body that is all of `bytes` and, where the parent says so, at `level` above the leaves.
 pub(super) fn decode(bytes: &[u8], level: Option<u8>, memory: &Memory) -> Result<Body, Malformed> {
     let body = match bytes.first() {
         Some(&LEAF) => Body::Leaf(Entries::parsed(bytes)?),
         Some(&BRANCH) => Body::Branch(decode_branch(bytes, memory)?),
-        _ => return Err(malformed("page of a known kind and version")),
+        _ => return Err(malformed(KNOWN_PAGE)),
     };
     match (level, &body) {
         (Some(level), _) if level != body.level() => Err(malformed("level of a page")),

@@ -124,7 +124,11 @@ fn a_full_disk_is_asked_for_room_and_nothing_is_made_on_it() {
     for _ in 0..100 {
         assert!(matches!(journal.reserve(1 << 20), Err(Failure::NoSpace(_))));
     }
-    assert_eq!(faulty.calls().len(), before);
+    let asked = faulty.calls().len() - before;
+    assert!(
+        asked <= 1,
+        "only for the room that was set aside, and once: {asked}"
+    );
     memory.limit_space(None);
     assert_eq!(journal.reserve(1 << 20), Ok(()), "and there is room at once");
 }

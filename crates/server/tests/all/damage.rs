@@ -2,6 +2,7 @@
 
 use crate::world::{Holder, content, create, drive_name, open, options, try_open};
 use std::sync::Arc;
+use tenure_journal::{Claimant, Means, Opening};
 use tenure_model::Failure;
 use tenure_server::{Drive, Options};
 use tenure_store::{Bucket, Cache, Key, MemoryBucket};
@@ -530,4 +531,28 @@ fn a_damaged_page_that_nothing_makes_up_for_keeps_no_drive_shut() {
     let drive = open(&bucket);
     let faults = drive.check(true).unwrap().join("\n");
     assert!(faults.contains(newest.as_str()), "{faults}");
+}
+
+/// The chain proves its bytes, so that it is not damaged.
+#[test]
+fn a_record_that_only_a_newer_program_reads_is_refused_as_newer_by_its_number() {
+    let bucket = MemoryBucket::new();
+    create(&bucket).close().unwrap();
+    let options = options(&Arc::default());
+    let claimant = Claimant {
+        who: "a newer program".to_owned(),
+        after: None,
+        means: Means::new(options.clock.clone(), options.draw.clone()),
+    };
+    let opening = Opening::begin(Arc::new(bucket.clone()), &drive_name(), claimant).unwrap();
+    let replayed = opening.replay(&mut |_, _| Ok(())).unwrap();
+    let journal = opening.go_on(replayed).unwrap();
+    let at = journal.append_now(vec![200]).unwrap();
+    drop(journal);
+    let refused = try_open(Arc::new(bucket)).map(drop).unwrap_err();
+    let named = format!("record {} of the journal of work", at.seq);
+    assert!(
+        matches!(&refused, Error::Failed(Failure::Newer(why)) if why.starts_with(&named)),
+        "{refused:?}"
+    );
 }

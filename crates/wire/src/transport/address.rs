@@ -7,8 +7,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use tenure_model::Refusal;
 
-/// Bytes of an address: a host's name has at most 253, a socket's path at most 107.
-const ADDRESS_LEN_MAX: usize = 300;
+/// Bytes of an address: a host's name has at most 253, a path at most 4,095.
+const ADDRESS_LEN_MAX: usize = 4200;
+/// Bytes of a host's name (RFC 1035).
+const HOST_LEN_MAX: usize = 253;
 
 /// Where a server is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -90,6 +92,9 @@ impl HostPort {
         let is_part_of_host = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:%".contains(&byte);
         if host.is_empty() || !host.bytes().all(is_part_of_host) {
             return Err("it names no host".into());
+        }
+        if host.len() > HOST_LEN_MAX {
+            return Err(format!("a host's name has at most {HOST_LEN_MAX} bytes"));
         }
         let port = match port {
             "" => usual,

@@ -190,7 +190,7 @@ impl Way {
         let place = Options::try_parse_from(words)?.place;
         let name = DriveName::parse(self.name).expect("a literal name");
         let who = reach::who("tenure bench".to_owned(), false);
-        let reached = reach::drive(&place, &name, who, &Arc::new(Cache::in_memory()))?;
+        let reached = reach::drive(&place, &name, (who, reach::Purpose::Change), &Arc::new(Cache::in_memory()))?;
         let answer = ask(&reached.owner());
         reached.close()?;
         answer

@@ -2,6 +2,7 @@
 
 use super::about::{About, AskedOwner};
 use super::checkpoints::OfBranch;
+use super::refused::{no_branch, not_reached, only_read, without_a_branch};
 use super::warm::Warming;
 use super::witness::{self, Note};
 use super::{Args, NOTE};
@@ -17,7 +18,7 @@ use crate::home;
 use crate::mounts;
 use crate::output::{self, quoted};
 use crate::pins;
-use crate::reach::{self, MAIN, Reached};
+use crate::reach::{self, MAIN, Purpose, Reached};
 use crate::status::HIDDEN;
 use anyhow::{Context, Result, anyhow};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -111,7 +112,14 @@ fn reach_drive(args: &Args, dir: &Path, kept: Option<&Kept>) -> Result<Reached> 
     }
     let cache = kept.map(|kept| Arc::clone(&kept.cache)).unwrap_or_default();
     let who = reach::who(purpose(dir), false);
-    reach::drive(place, name, who, &cache).map_err(|error| not_reached(args, error))
+    // Whether it is a checkpoint is not known yet, which is only looked at.
+    let is_changed = args.create || args.shared || args.take || args.fork_from.is_some();
+    let wanted = match (is_changed, args.read_only) {
+        (true, _) => Purpose::Change,
+        (false, true) => Purpose::Read,
+        (false, false) => Purpose::Either,
+    };
+    reach::drive(place, name, (who, wanted), &cache).map_err(|error| not_reached(args, error))
 }
 
 /// Makes the directory, the bucket and the drive where there are none.
@@ -120,9 +128,14 @@ fn make(args: &Args, dir: &Path) -> Result<()> {
     let Some(other) = args.what.at.as_deref().filter(|at| *at != MAIN) else {
         make_place(dir)?;
         let drives = Drives::made(place)?;
-        return match drives.list()?.drives.contains(name) {
+        let is_there = || Ok::<_, anyhow::Error>(drives.list()?.drives.contains(name));
+        return match is_there()? {
             true => Ok(()),
-            false => drives.create(name),
+            // Somebody else may make it at the same moment.
+            false => drives.create(name).or_else(|error| match is_there() {
+                Ok(true) => Ok(()),
+                Ok(false) | Err(_) => Err(error),
+            }),
         };
     };
     // A new drive has the branch `main` alone: where another is meant, nothing is made of what it would be in.
@@ -138,21 +151,6 @@ fn make(args: &Args, dir: &Path) -> Result<()> {
     ))
 }
 
-/// Says what makes the branch, where there is none of that name.
-fn without_a_branch(args: &Args, name: &str, error: anyhow::Error) -> anyhow::Error {
-    if !error.to_string().contains("has no branch or checkpoint") {
-        return error;
-    }
-    let (drive, options) = (&args.what.drive, args.place.options());
-    Told::refused(
-        error.to_string(),
-        format!(
-            "tenure mount {drive}@{name} {}{options} --fork-from {MAIN} makes it of {MAIN}",
-            quoted(&args.dir)
-        ),
-    )
-}
-
 /// Makes the directory that is mounted on, where it is missing.
 fn make_place(dir: &Path) -> Result<()> {
     let at = mounts::resolved(dir);
@@ -161,32 +159,6 @@ fn make_place(dir: &Path) -> Result<()> {
             std::fs::create_dir_all(&at).with_context(|| format!("cannot make {}", at.display()))
         }
         Ok(_) | Err(_) => Ok(()),
-    }
-}
-
-/// Says what would help where there is no such drive.
-fn not_reached(args: &Args, error: anyhow::Error) -> anyhow::Error {
-    // What is wrong with a drive is no reason to make one.
-    let has_failed = matches!(error.downcast_ref(), Some(tenure_wire::Error::Failed(_)));
-    if args.place.server.is_named() || has_failed {
-        return error;
-    }
-    let known = args
-        .place
-        .kept()
-        .and_then(|kept| kept.open())
-        .and_then(|bucket| Ok(tenure_server::list(bucket.as_ref())?.drives));
-    match known {
-        Ok(known) if !known.contains(&args.what.drive) => Told::refused(
-            error.to_string(),
-            format!(
-                "tenure mount {} {}{} --create",
-                args.what.drive,
-                quoted(&args.dir),
-                args.place.options()
-            ),
-        ),
-        Ok(_) | Err(_) => error,
     }
 }
 
@@ -213,6 +185,10 @@ fn mount_and_wait(
         make_place(dir)?;
     }
     let read_only = args.read_only || line.branch.is_none();
+    match reached.notice() {
+        Some(notice) if !read_only => return Err(only_read(args, name, &notice)),
+        notice => opened.notices.extend(notice),
+    }
     let note = Arc::new(Note::default());
     if args.take {
         let notice = take(&owner, &opened, args)?;
@@ -324,7 +300,7 @@ fn taken(
     };
     if args.shared {
         if line.branch.is_none() {
-            return Err(Refusal::ReadOnly.into());
+            return Err(no_branch(args, name));
         }
         let join = || {
             let (owner, clock) = (Arc::clone(owner), Arc::clone(clock));
@@ -345,11 +321,18 @@ fn taken(
         Branch::hold(owner, around, opened, (name, access), options)
     };
     let branch = Arc::new(held(args, (owner, clock), (opened, tell), hold)?);
-    if !read_only {
-        opened
-            .notices
-            .extend(note.begin(&branch).unwrap_or_else(|error| Some(unsaid(error))));
-    }
+    let of = line.branch.map(|number| witness::Of {
+        drive: branch.drive(),
+        branch: number,
+        bucket: witness::folder_of(&args.place),
+    });
+    opened.notices.extend(match of {
+        Some(of) if read_only => witness::unsaid(&of),
+        Some(of) => note
+            .begin(&of, branch.session())
+            .unwrap_or_else(|error| Some(unsaid(error))),
+        None => None,
+    });
     Ok(Had::Whole(branch))
 }
 

@@ -2,6 +2,7 @@
 //! write changes nothing but its own blocks, and a full disk shows before a record is accepted.
 
 use super::segment::FRAME_HEAD_LEN;
+use crate::spare;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tenure_model::{DriveName, Epoch, Failure};
@@ -47,6 +48,8 @@ pub(crate) struct Preparer {
     epoch: Epoch,
     sizes: Sizes,
     made: u64,
+    /// Whether the room that is set aside may be there still, for the first segment.
+    has_spare: bool,
 }
 
 impl Preparer {
@@ -57,6 +60,7 @@ impl Preparer {
             epoch,
             sizes,
             made: 0,
+            has_spare: true,
         }
     }
 
@@ -71,7 +75,11 @@ impl Preparer {
             .max(BLOCK_LEN as u64 + planned_len)
             .next_multiple_of(BLOCK_LEN as u64);
         // Many ask while a disk is full, and a file that is made in vain writes to it each time.
-        if self.disk.space().is_ok_and(|space| space.free < len) {
+        let is_full = || self.disk.space().is_ok_and(|space| space.free < len);
+        if is_full() && self.made == 0 && std::mem::take(&mut self.has_spare) {
+            spare::give_up_on(&*self.disk);
+        }
+        if is_full() {
             return Err(Failure::NoSpace(format!(
                 "the journal of {} needs {len} more bytes on the bucket's disk",
                 self.drive
