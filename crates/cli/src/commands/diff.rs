@@ -15,7 +15,7 @@ use tenure_wire::DiffAsk;
 /// Show what differs between two branches or checkpoints of a drive; of a mounted branch, as far as it was synced
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  tenure diff work work@attempt-1\n  tenure diff work@before-the-upgrade work src --stat\n  tenure diff work work@attempt-1 | patch -p0\n\nA file that was replaced by a new one of its name is changed; what was moved is renamed, and what is below a renamed directory is not told. Times alone are no difference. Who has changed something is not known yet."
+    after_help = "Examples:\n  tenure diff work work@attempt-1\n  tenure diff work@before-the-upgrade work src --stat\n  tenure diff work work@attempt-1 | patch -p1\n\nA file that was replaced by a new one of its name is changed; what was moved is renamed, and what is below a renamed directory is not told. Times alone are no difference. Who has changed something is not known yet."
 )]
 pub(crate) struct Args {
     /// The drive, and its branch or checkpoint before unless it is `main`
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             format!("tenure branch list {drive}{}", args.place.options()),
         ));
     }
-    let mut reached = reach::drive_for(&args.place, drive, "diff")?;
+    let mut reached = reach::drive_to_read(&args.place, drive, "diff")?;
     let owner = reached.owner();
     let line = |at: &Ref| {
         let name = at.at.as_deref().unwrap_or(reach::MAIN);

@@ -54,28 +54,28 @@ fn what_an_attempt_has_changed_is_shown_in_every_form() {
     let all = "\
 changed  binary  4 B
 removed  gone  5 B
---- gone
+--- a/gone
 +++ /dev/null
 @@ -1 +0,0 @@
 -gone
 created  link  symlink to src/text
 created  made  14 B
 --- /dev/null
-+++ made
++++ b/made
 @@ -0,0 +1 @@
 +without an end
 \\ No newline at end of file
 renamed  old > new
 changed  run  mode 644 > 755
 changed  src/saved  7 B > 6 B
---- src/saved
-+++ src/saved
+--- a/src/saved
++++ b/src/saved
 @@ -1 +1 @@
 -before
 +saved
 changed  src/text  14 B > 23 B
---- src/text
-+++ src/text
+--- a/src/text
++++ b/src/text
 @@ -1,3 +1,3 @@
  one
 -two
@@ -107,10 +107,15 @@ fn a_difference_can_be_given_to_patch() {
     let Some(home) = Home::new() else { return };
     made(&home);
     let main = home.folder.path().join("main");
+    let attempt = home.mount("work@attempt", "attempt", &[]);
+    for name in ["two\nlines", "with a space", "\u{e4}\"\\"] {
+        fs::write(attempt.join("src").join(name), "made in the attempt\n").expect("there is room");
+    }
+    home.done(&["unmount", text(&attempt)]);
     let patch = home.folder.path().join("patch");
     fs::write(&patch, home.done(&["diff", "work", "work@attempt", "src"])).expect("there is room");
     let patched = Command::new("patch")
-        .args(["-p0", "-s", "-i", text(&patch)])
+        .args(["-p1", "-s", "-i", text(&patch)])
         .current_dir(&main)
         .status();
     assert!(patched.is_ok_and(|status| status.success()));

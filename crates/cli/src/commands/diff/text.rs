@@ -2,7 +2,7 @@
 //!
 //! Invariant: what a file holds does nothing to a terminal; a program that reads a pipe gets the bytes as they are.
 
-use super::{details, path, paths, what};
+use super::{details, paths, what};
 use crate::output;
 use crate::reach::AnyOwner;
 use anyhow::Result;
@@ -75,6 +75,24 @@ fn text(side: Option<&Side>, read: &Read<'_>) -> Result<Option<Vec<u8>>> {
     Ok(Some(bytes).filter(|_| is_text))
 }
 
+/// Returns a file's name in a patch, as git writes it and `patch` reads it: between quotes where a byte would end it or do something, and
+/// before a tab where only that tells where it ends.
+fn quoted(tree: &str, name: &[u8]) -> String {
+    let is_plain = |byte: &u8| (b' '..0x7f).contains(byte) && !matches!(byte, b'"' | b'\\');
+    if name.iter().all(is_plain) {
+        let end = if name.contains(&b' ') { "\t" } else { "" };
+        return format!("{tree}{}{end}", String::from_utf8_lossy(name));
+    }
+    let escaped = |byte: &u8| match byte {
+        b'\n' => "\\n".to_owned(),
+        b'\t' => "\\t".to_owned(),
+        b'"' | b'\\' => format!("\\{}", char::from(*byte)),
+        byte if is_plain(byte) => char::from(*byte).to_string(),
+        byte => format!("\\{byte:03o}"),
+    };
+    format!("\"{tree}{}\"", name.iter().map(escaped).collect::<String>())
+}
+
 /// What is printed on.
 struct Page {
     is_terminal: bool,
@@ -91,17 +109,14 @@ impl Page {
             .diff_slices(&old, &new);
         let mut unified = diff.unified_diff();
         unified.context_radius(CONTEXT);
-        let name = |is_there: bool, bytes: &[u8]| {
-            if is_there {
-                path(bytes)
-            } else {
-                "/dev/null".to_owned()
-            }
+        let name = |side: &Option<Side>, tree: &str, bytes: &[u8]| {
+            side.as_ref()
+                .map_or_else(|| "/dev/null".to_owned(), |_| quoted(tree, bytes))
         };
         let was_at = one.moved_from.as_ref().unwrap_or(&one.path);
         let names = [
-            format!("--- {}\n", name(one.before.is_some(), was_at)),
-            format!("+++ {}\n", name(one.after.is_some(), &one.path)),
+            format!("--- {}\n", name(&one.before, "a/", was_at)),
+            format!("+++ {}\n", name(&one.after, "b/", &one.path)),
         ];
         for (at, hunk) in unified.iter_hunks().enumerate() {
             if at == 0 {
@@ -146,5 +161,24 @@ impl Page {
             out.extend_from_slice(b"\x1b[0m");
         }
         out.extend_from_slice(end);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn a_name_in_a_patch_is_quoted_as_git_does() {
+        for (name, shown) in [
+            (&b"src/main.rs"[..], "a/src/main.rs"),
+            (b"my file", "a/my file\t"),
+            (b"na\nme", r#""a/na\nme""#),
+            (b"a\"b\\c\td", r#""a/a\"b\\c\td""#),
+            ("\u{e4}".as_bytes(), r#""a/\303\244""#),
+            (b"\x1b[2J", r#""a/\033[2J""#),
+        ] {
+            assert_eq!(quoted("a/", name), shown);
+        }
     }
 }
