@@ -23,6 +23,7 @@ mod limit;
 mod machine;
 mod machines;
 mod measure;
+mod named;
 mod progress;
 mod report;
 mod result;

@@ -4,7 +4,6 @@
 //! It proves what it shows: every step that could quietly be wrong (files missing, an unclean checkout, an attempt that
 //! shows in another) is checked and ends the demo if it is.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -22,6 +21,7 @@ use super::progress::Progress;
 use super::side::Program;
 use super::workload::agent;
 use super::{Places, interrupt};
+use crate::bench::named;
 use crate::output;
 
 const DRIVE: &str = "demo";
@@ -132,8 +132,8 @@ impl Story<'_> {
                     scratch.path().join("local-plain"),
                     scratch.path().join("drive-plain"),
                 );
-                fs::create_dir(&local)?;
-                fs::create_dir(&drive)?;
+                named::create_dir(&local)?;
+                named::create_dir(&drive)?;
                 Ok(Disks {
                     local,
                     drive,
@@ -146,7 +146,7 @@ impl Story<'_> {
     fn on_local_disk(&mut self, directory: &Path) -> Result<()> {
         self.progress
             .say("\n1. A morning's work on the local disk, for comparison");
-        let sync = || Ok(rustix::fs::syncfs(fs::File::open(directory)?)?);
+        let sync = || Ok(rustix::fs::syncfs(named::open(directory)?)?);
         self.morning(directory, &sync, |row, seconds| row.disk = Some(seconds))
     }
 
@@ -154,7 +154,7 @@ impl Story<'_> {
         self.progress
             .say("\n2. The same on a drive: `tenure mount demo DIR --create`, nothing configured");
         let at = &machine.mount_point;
-        let sync = || Ok(fs::File::open(at)?.sync_all()?);
+        let sync = || Ok(named::open(at)?.sync_all()?);
         self.morning(at, &sync, |row, seconds| row.drive = Some(seconds))?;
         let project = at.join("project");
         Ok(Work {
@@ -195,9 +195,9 @@ impl Story<'_> {
             .say("\n3. The machine is lost: kill -9, and all that is copied is the bucket folder");
         let old = first.program.data();
         first.kill()?;
-        fs::create_dir_all(home)?;
+        named::create_dir_all(home)?;
         run(command("cp").arg("-a").arg(&old).arg(home.join("data")))?;
-        fs::remove_dir_all(old.parent().context("a data folder has a parent")?)?;
+        named::remove_dir_all(old.parent().context("a data folder has a parent")?)?;
         self.progress
             .say("   a new machine, an empty home, the copy; `tenure mount demo DIR`");
         let mut second = None;
@@ -251,10 +251,10 @@ impl Story<'_> {
             let project = at.join("project");
             agent::status(&project)
                 .with_context(|| format!("{attempt} does not begin where the base was"))?;
-            fs::write(project.join("README.attempt"), attempt)?;
+            named::write(project.join("README.attempt"), attempt)?;
         }
         for (attempt, at) in ATTEMPTS.iter().zip(&machine.attempts) {
-            let own = fs::read_to_string(at.join("project/README.attempt"))?;
+            let own = named::read_to_string(at.join("project/README.attempt"))?;
             ensure!(own == *attempt, "{attempt} shows {own}'s work");
         }
         ensure!(!base.exists(), "an attempt shows in the base");
@@ -268,7 +268,7 @@ impl Story<'_> {
             .say(&format!("\n5. Nobody does anything for {} s", IDLE.as_secs()));
         // What the attempts have written would become durable by itself, within the lag: that is no idle drive yet.
         for directory in machine.attempts.iter().chain([&machine.mount_point]) {
-            fs::File::open(directory)?.sync_all()?;
+            named::open(directory)?.sync_all()?;
         }
         let asked = || -> Result<u64> {
             Ok(machine
@@ -365,7 +365,7 @@ impl Machine {
         let mount_point = place("main");
         let attempts: Vec<PathBuf> = ATTEMPTS.iter().map(|attempt| place(attempt)).collect();
         for directory in attempts.iter().chain([&mount_point]) {
-            fs::create_dir(directory)?;
+            named::create_dir(directory)?;
         }
         program.mount(DRIVE, &mount_point, arguments)?;
         let pids = program.status(&mount_point)?.pids;

@@ -10,23 +10,27 @@
 
 use std::ffi::CStr;
 use std::fs;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use rustix::fs::FlockOperation;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use super::command::{command, require, run};
 use super::interrupt;
 use super::progress::Progress;
+use crate::bench::named;
 use crate::error::Told;
 
 /// The folder that holds a run's disks and mounts; swept clean when dropped.
 #[derive(Debug)]
 pub(crate) struct Scratch {
     path: PathBuf,
+    /// The folder, locked: a run of another process namespace may have the same number, and cannot see this process.
+    _held: fs::File,
 }
 
 /// A mounted file system on a loop device.
@@ -60,6 +64,8 @@ pub(crate) struct Traffic {
 }
 
 const PREFIX: &str = "tenure-bench.";
+/// Runs of one number that go on at once, each in a process namespace of its own.
+const TWINS_MAX: u32 = 100;
 const SECTOR: u64 = 512;
 
 impl Scratch {
@@ -70,19 +76,15 @@ impl Scratch {
             let path = entry?.path();
             if let Some(owner) = owner(&path)
                 && !Path::new("/proc").join(owner.to_string()).exists()
+                && held(&path).is_ok()
             {
                 sweep(&path);
             }
         }
-        let path = parent.join(format!("{PREFIX}{}", std::process::id()));
-        if path.exists() {
-            // Of a process that had this one's number.
-            sweep(&path);
-        }
-        fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
+        let (path, held) = own_folder(parent)?;
         // Suites run as other users inside the mounts below.
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
-        Ok(Scratch { path })
+        named::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+        Ok(Scratch { path, _held: held })
     }
 
     /// Returns the folder.
@@ -108,7 +110,7 @@ impl Disk {
         refuse_unless_possible(scratch.path(), format, size)?;
         let backing = scratch.path().join(format!("{name}.img"));
         let mount_point = scratch.path().join(name);
-        fs::create_dir(&mount_point)?;
+        named::create_dir(&mount_point)?;
         write_zeros(&backing, size, progress)?;
         // Sectors of the loop device are 512 bytes unless the file below cannot do direct I/O in those.
         let printed = run(command("losetup").args(["--find", "--show", "--direct-io=on"]).arg(&backing))
@@ -136,7 +138,7 @@ impl Disk {
 
     /// Returns the device's numbers as cgroups name it, `major:minor`.
     pub(crate) fn device_number(&self) -> Result<String> {
-        Ok(fs::read_to_string(self.sys().join("dev"))?.trim().to_owned())
+        Ok(named::read_to_string(self.sys().join("dev"))?.trim().to_owned())
     }
 
     /// Returns what was done to the device so far.
@@ -178,7 +180,7 @@ impl Disk {
             )
         })?;
         self.is_mounted = true;
-        fs::set_permissions(&self.mount_point, fs::Permissions::from_mode(0o755))?;
+        named::set_permissions(&self.mount_point, fs::Permissions::from_mode(0o755))?;
         Ok(())
     }
 
@@ -293,9 +295,46 @@ fn write_zeros(path: &Path, size: u64, progress: Progress) -> Result<()> {
     Ok(())
 }
 
+/// Makes a folder that is nobody else's: one of a process that had this one's number is swept away, and one of a run that has it still, in
+/// another namespace, is left alone.
+fn own_folder(parent: &Path) -> Result<(PathBuf, fs::File)> {
+    for number in 0..TWINS_MAX {
+        let path = match number {
+            0 => parent.join(format!("{PREFIX}{}", std::process::id())),
+            number => parent.join(format!("{PREFIX}{}.{number}", std::process::id())),
+        };
+        if path.exists() && held(&path).is_ok() {
+            sweep(&path);
+        }
+        match fs::create_dir(&path) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            made => {
+                made.with_context(|| format!("cannot make {}", path.display()))?;
+                let held = held(&path).with_context(|| format!("cannot lock {}", path.display()))?;
+                return Ok((path, held));
+            }
+        }
+    }
+    Err(Told::refused(
+        format!(
+            "{} holds a folder of each name that this run could have",
+            parent.display()
+        ),
+        "choose another place with --scratch",
+    ))
+}
+
+/// Locks a scratch folder, where no run that goes on has it.
+fn held(path: &Path) -> std::io::Result<fs::File> {
+    let folder = fs::File::open(path)?;
+    rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive)?;
+    Ok(folder)
+}
+
 /// Returns the process that a scratch folder belongs to, or nothing if `path` is not one of this user's.
 fn owner(path: &Path) -> Option<u32> {
-    let process = path.file_name()?.to_str()?.strip_prefix(PREFIX)?.parse().ok()?;
+    let name = path.file_name()?.to_str()?.strip_prefix(PREFIX)?;
+    let process = name.split('.').next()?.parse().ok()?;
     let is_ours = fs::symlink_metadata(path).ok()?.uid() == rustix::process::geteuid().as_raw();
     is_ours.then_some(process)
 }
@@ -359,8 +398,14 @@ mod tests {
         let living = parent.path().join("tenure-bench.1");
         fs::create_dir_all(dead.join("inside")).expect("a folder");
         fs::create_dir(&living).expect("a folder");
+        let held_elsewhere = parent.path().join("tenure-bench.4194306");
+        fs::create_dir(&held_elsewhere).expect("a folder");
+        let _held = held(&held_elsewhere).expect("it is free");
         let scratch = Scratch::make(parent.path()).expect("a scratch folder");
-        assert!(!dead.exists() && living.exists());
+        assert!(!dead.exists() && living.exists() && held_elsewhere.exists());
+        let twin = Scratch::make(parent.path()).expect("another one of this number");
+        assert!(twin.path() != scratch.path() && scratch.path().exists());
+        drop(twin);
         let path = scratch.path().to_owned();
         drop(scratch);
         assert!(!path.exists());

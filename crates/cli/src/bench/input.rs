@@ -16,6 +16,7 @@ use super::disk::Scratch;
 use super::interrupt;
 use super::measure::Content;
 use super::progress::Progress;
+use crate::bench::named;
 
 mod app;
 mod repository;
@@ -76,7 +77,7 @@ impl Inputs {
 pub(crate) fn warm(path: &Path) -> Result<()> {
     let mut buffer = vec![0; 1 << 20];
     walk(path, &mut |file| {
-        let mut file = fs::File::open(file)?;
+        let mut file = named::open(file)?;
         while file.read(&mut buffer)? > 0 {}
         Ok(())
     })
@@ -144,8 +145,8 @@ fn make_once(folder: &Path, made_from: &str, make: impl FnOnce(&Path) -> Result<
     fs::create_dir_all(&partial).with_context(|| format!("cannot make {}", partial.display()))?;
     let content = make(&partial)?;
     let note = json!({ "made_from": made_from, "files": content.files, "bytes": content.bytes });
-    fs::write(partial.join("made-from.json"), note.to_string())?;
-    fs::rename(&partial, folder)?;
+    named::write(partial.join("made-from.json"), note.to_string())?;
+    named::rename(&partial, folder)?;
     Ok(content)
 }
 

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+use crate::bench::named;
 use crate::error::Told;
 
 const BYTES_A_SECOND: u64 = 125_000_000;
@@ -53,7 +54,7 @@ impl Limit {
     }
 
     fn by_group(root: &Path, devices: &[String]) -> Result<Limit> {
-        let home = fs::read_to_string("/proc/self/cgroup")?;
+        let home = named::read_to_string("/proc/self/cgroup")?;
         let home = home
             .lines()
             .find_map(|line| line.strip_prefix("0::/"))

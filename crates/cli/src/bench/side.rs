@@ -7,6 +7,7 @@ use anyhow::Result;
 
 use super::disk::Traffic;
 use super::{command, disk, input};
+use crate::bench::named;
 
 mod ext4;
 mod plain;
@@ -106,12 +107,12 @@ pub(crate) fn warm_program(program: &str) -> Result<()> {
 
 /// Removes what `directory` holds, and keeps it.
 fn empty(directory: &Path) -> Result<()> {
-    for entry in std::fs::read_dir(directory)? {
+    for entry in named::read_dir(directory)? {
         let entry = entry?;
         match entry.file_name().to_str() {
             Some("lost+found") => {}
-            _ if entry.file_type()?.is_dir() => std::fs::remove_dir_all(entry.path())?,
-            _ => std::fs::remove_file(entry.path())?,
+            _ if entry.file_type()?.is_dir() => named::remove_dir_all(entry.path())?,
+            _ => named::remove_file(entry.path())?,
         }
     }
     Ok(())

@@ -4,11 +4,11 @@ use super::Scale;
 use super::yard::{Yard, make_tree};
 use crate::bench::command::{command, run};
 use crate::bench::measure::Stopwatch;
+use crate::bench::named;
 use crate::bench::row::{Fact, Row};
 use crate::bench::statistics::median;
 use anyhow::{Context, Result};
 use rustix::mount::{UnmountFlags, unmount};
-use std::fs;
 use std::path::Path;
 
 /// Times each for a tree of so many files.
@@ -16,7 +16,7 @@ pub(super) fn measure(yard: &Yard<'_>, scale: &Scale, files: u64) -> Result<Vec<
     let base = yard.rivals().join("base");
     run(command("btrfs").args(["-q", "subvolume", "create"]).arg(&base))?;
     make_tree(&base, files)?;
-    rustix::fs::syncfs(fs::File::open(&base)?)?;
+    rustix::fs::syncfs(named::open(&base)?)?;
     let mut snapshots = Vec::new();
     for trial in 0..scale.trials {
         let snapshot = yard.rivals().join(format!("snapshot-{trial}"));
@@ -31,7 +31,7 @@ pub(super) fn measure(yard: &Yard<'_>, scale: &Scale, files: u64) -> Result<Vec<
     let watch = Stopwatch::start();
     run(command("cp").arg("-a").args([&base, &copy]))?;
     let copied = watch.seconds();
-    fs::remove_dir_all(&copy)?;
+    named::remove_dir_all(&copy)?;
     let made = (0..scale.trials).map(|trial| yard.rivals().join(format!("snapshot-{trial}")));
     run(command("btrfs")
         .args(["-q", "subvolume", "delete"])
@@ -75,7 +75,7 @@ fn overlay(yard: &Yard<'_>, lower: &Path) -> Result<f64> {
         yard.place("overlay")?,
     );
     for directory in [&upper, &work] {
-        fs::create_dir(directory)?;
+        named::create_dir(directory)?;
     }
     let options = format!(
         "lowerdir={},upperdir={},workdir={}",
@@ -87,11 +87,11 @@ fn overlay(yard: &Yard<'_>, lower: &Path) -> Result<f64> {
     run(command("mount")
         .args(["-t", "overlay", "overlay", "-o", &options])
         .arg(&at))?;
-    fs::read_dir(&at)?.try_for_each(|entry| entry.map(drop))?;
+    named::read_dir(&at)?.try_for_each(|entry| entry.map(drop))?;
     let seconds = watch.seconds();
     unmount(&at, UnmountFlags::empty()).context("overlayfs cannot be unmounted")?;
     for directory in [&upper, &work] {
-        fs::remove_dir_all(directory)?;
+        named::remove_dir_all(directory)?;
     }
     Ok(seconds)
 }

@@ -5,6 +5,7 @@ use super::yard::{Drive, Yard, make_tree};
 use super::{Found, Scale};
 use crate::bench::interrupt;
 use crate::bench::measure::Stopwatch;
+use crate::bench::named;
 use crate::bench::row::{Fact, Row};
 use crate::bench::statistics::{median, percentile};
 use anyhow::Result;
@@ -89,7 +90,7 @@ fn times(yard: &Yard<'_>, scale: &Scale, files: u64) -> Result<Times> {
 fn mounted(drive: &Drive<'_>, fork: &str, place: &Path) -> Result<f64> {
     let watch = Stopwatch::start();
     drive.program.mount(&drive.at(fork), place, &[])?;
-    std::fs::read_dir(place)?.try_for_each(|entry| entry.map(drop))?;
+    named::read_dir(place)?.try_for_each(|entry| entry.map(drop))?;
     Ok(watch.seconds())
 }
 

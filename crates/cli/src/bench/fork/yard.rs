@@ -6,13 +6,14 @@ use crate::bench::disk::{Disk, Format, Scratch};
 use crate::bench::input::Inputs;
 use crate::bench::interrupt;
 use crate::bench::measure::Stopwatch;
+use crate::bench::named;
 use crate::bench::progress::Progress;
 use crate::bench::side::Program;
 use crate::place::Place;
 use crate::reach::{self, AnyOwner};
 use anyhow::{Context, Result};
 use clap::Parser;
-use std::fs::{self, File};
+use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -97,14 +98,14 @@ impl<'a> Yard<'a> {
     /// Returns an empty directory to mount something at.
     pub(super) fn place(&self, name: &str) -> Result<PathBuf> {
         let place = self.scratch.path().join(format!("at-{name}"));
-        fs::create_dir_all(&place)?;
+        named::create_dir_all(&place)?;
         Ok(place)
     }
 
     /// Returns where something can be made on a local disk as the one that the drives are on.
     pub(super) fn local(&self, name: &str) -> Result<PathBuf> {
         let at = self.drives.path().join("local");
-        fs::create_dir_all(&at)?;
+        named::create_dir_all(&at)?;
         Ok(at.join(name))
     }
 
@@ -116,7 +117,7 @@ impl<'a> Yard<'a> {
     /// Returns the seconds that a small write to the drives' disk takes until it is durable.
     pub(super) fn sync_seconds(&self) -> Result<f64> {
         let path = self.drives.path().join("synced");
-        let mut file = File::create(&path)?;
+        let mut file = named::create(&path)?;
         // Written before, as a journal is.
         file.write_all(&[1; 4096])?;
         file.sync_all()?;
@@ -127,7 +128,7 @@ impl<'a> Yard<'a> {
             file.sync_data()?;
             seconds.push(watch.seconds());
         }
-        fs::remove_file(path)?;
+        named::remove_file(path)?;
         Ok(crate::bench::statistics::median(&seconds))
     }
 }
@@ -190,7 +191,12 @@ impl Way {
         let place = Options::try_parse_from(words)?.place;
         let name = DriveName::parse(self.name).expect("a literal name");
         let who = reach::who("tenure bench".to_owned(), false);
-        let reached = reach::drive(&place, &name, (who, reach::Purpose::Change), &Arc::new(Cache::in_memory()))?;
+        let reached = reach::drive(
+            &place,
+            &name,
+            (who, reach::Purpose::Change),
+            &Arc::new(Cache::in_memory()),
+        )?;
         let answer = ask(&reached.owner());
         reached.close()?;
         answer
@@ -203,9 +209,9 @@ pub(super) fn make_tree(at: &Path, files: u64) -> Result<()> {
         let directory = directory(at, file);
         if file % FILES_A_DIRECTORY == 0 {
             interrupt::check()?;
-            fs::create_dir(&directory)?;
+            named::create_dir(&directory)?;
         }
-        fs::write(
+        named::write(
             directory.join(format!("file-{file}")),
             format!("this is file {file}\n"),
         )?;
@@ -217,7 +223,7 @@ pub(super) fn make_tree(at: &Path, files: u64) -> Result<()> {
 pub(super) fn change_tree(at: &Path, files: u64, (count, by): (u64, &str)) -> Result<()> {
     for change in 0..count.min(files) {
         let file = change * (files / count).max(1);
-        fs::write(
+        named::write(
             directory(at, file).join(format!("file-{file}")),
             format!("{by} has changed file {file}\n"),
         )?;
@@ -227,7 +233,7 @@ pub(super) fn change_tree(at: &Path, files: u64, (count, by): (u64, &str)) -> Re
 
 /// Makes durable all that was changed below a directory of a mount.
 pub(super) fn sync(at: &Path) -> Result<()> {
-    Ok(File::open(at)?.sync_all()?)
+    Ok(named::open(at)?.sync_all()?)
 }
 
 fn directory(at: &Path, file: u64) -> PathBuf {

@@ -1,7 +1,6 @@
 //! A Next.js application: its manifest and lock, the warm npm cache that installs it offline, and the tree that results as
 //! a tar.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -11,6 +10,7 @@ use serde_json::Value;
 use super::{count, make_once, workshop};
 use crate::bench::command::{command, require, run};
 use crate::bench::measure::Content;
+use crate::bench::named;
 use crate::bench::progress::Progress;
 
 const MANIFEST: &str = include_str!("../../../../../bench/next-app/package.json");
@@ -36,9 +36,9 @@ impl App {
             let registry = run(command("npm").args(["config", "get", "registry"]))?;
             let lock = resolved(LOCK, &String::from_utf8_lossy(&registry))?;
             for folder in [&app, &kept] {
-                fs::create_dir(folder)?;
-                fs::write(folder.join("package.json"), MANIFEST)?;
-                fs::write(folder.join("package-lock.json"), &lock)?;
+                named::create_dir(folder)?;
+                named::write(folder.join("package.json"), MANIFEST)?;
+                named::write(folder.join("package-lock.json"), &lock)?;
             }
             run(npm_ci(&partial.join("cache"))
                 .arg("--prefer-online")
@@ -73,9 +73,9 @@ impl App {
 
     /// Puts the manifest and the lock into `directory`.
     pub(crate) fn put_manifest(&self, directory: &Path) -> Result<()> {
-        fs::create_dir_all(directory)?;
+        named::create_dir_all(directory)?;
         for file in ["package.json", "package-lock.json"] {
-            fs::copy(self.folder.join("app").join(file), directory.join(file))?;
+            named::copy(self.folder.join("app").join(file), directory.join(file))?;
         }
         Ok(())
     }

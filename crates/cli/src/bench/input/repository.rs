@@ -9,6 +9,7 @@ use anyhow::{Context, Result, ensure};
 use super::{make_once, walk, workshop};
 use crate::bench::command::{command, git, require, run};
 use crate::bench::measure::Content;
+use crate::bench::named;
 use crate::bench::progress::Progress;
 
 const MANIFEST: &str = include_str!("../../../../../bench/repository/Cargo.toml");
@@ -76,20 +77,20 @@ impl Repository {
 }
 
 fn vendor(source: &Path) -> Result<()> {
-    fs::create_dir_all(source.join("src"))?;
-    fs::write(source.join("Cargo.toml"), MANIFEST)?;
-    fs::write(source.join("Cargo.lock"), LOCK)?;
-    fs::write(source.join("src/lib.rs"), "")?;
+    named::create_dir_all(source.join("src"))?;
+    named::write(source.join("Cargo.toml"), MANIFEST)?;
+    named::write(source.join("Cargo.lock"), LOCK)?;
+    named::write(source.join("src/lib.rs"), "")?;
     run(command("cargo")
         .args(["vendor", "--quiet", "--locked", "vendor"])
         .current_dir(source))
     .context("the crates could not be fetched; the crates' registry must be reachable the first time")?;
     // Import libraries of another system: hundreds of megabytes that no project commits.
-    for entry in fs::read_dir(source.join("vendor"))? {
+    for entry in named::read_dir(source.join("vendor"))? {
         let entry = entry?;
         let name = entry.file_name();
         if name.to_string_lossy().starts_with("windows") || name.to_string_lossy().starts_with("winapi") {
-            fs::remove_dir_all(entry.path())?;
+            named::remove_dir_all(entry.path())?;
         }
     }
     Ok(())

@@ -1,13 +1,13 @@
 //! A small Cargo workspace without dependencies: six crates of generated, ordinary Rust, one above the other.
 
 use std::fmt::Write;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
 use super::{count, make_once};
 use crate::bench::command::require;
+use crate::bench::named;
 
 const CRATES: usize = 6;
 const MODULES: usize = 6;
@@ -25,9 +25,9 @@ pub(super) fn make(folder: &Path) -> Result<PathBuf> {
         for (path, text) in &files {
             let path = partial.join("source").join(path);
             if let Some(parent) = path.parent() {
-                fs::create_dir_all(parent)?;
+                named::create_dir_all(parent)?;
             }
-            fs::write(path, text)?;
+            named::write(path, text)?;
         }
         count(partial)
     })?;

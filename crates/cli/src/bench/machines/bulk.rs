@@ -7,11 +7,11 @@ use crate::bench::command::run;
 use crate::bench::input::{App, walk, warm};
 use crate::bench::interrupt;
 use crate::bench::measure::Stopwatch;
+use crate::bench::named;
 use crate::bench::row::{Fact, Row};
 use crate::bench::statistics::median;
 use crate::bench::workload::incompressible;
 use anyhow::{Result, ensure};
-use std::fs;
 
 /// Files of each directory.
 const IN_DIRECTORY: u64 = 100;
@@ -68,9 +68,9 @@ pub(super) fn small_files(town: &mut Town, scale: &Scale) -> Result<Vec<Row>> {
         interrupt::check()?;
         let directory = host.dir.join(format!("d-{}", number / IN_DIRECTORY));
         if number % IN_DIRECTORY == 0 {
-            fs::create_dir(&directory)?;
+            named::create_dir(&directory)?;
         }
-        fs::write(
+        named::write(
             directory.join(number.to_string()),
             incompressible(number, FILE_LEN),
         )?;
@@ -84,7 +84,7 @@ pub(super) fn small_files(town: &mut Town, scale: &Scale) -> Result<Vec<Row>> {
     let mut files = 0;
     let watch = Stopwatch::start();
     walk(&host.dir, &mut |file| {
-        files += u64::from(fs::read(file)?.len() == FILE_LEN);
+        files += u64::from(named::read(file)?.len() == FILE_LEN);
         Ok(())
     })?;
     let read = watch.seconds();

@@ -3,10 +3,10 @@
 use super::Scale;
 use super::town::Town;
 use crate::bench::measure::Stopwatch;
+use crate::bench::named;
 use crate::bench::row::{Fact, Row};
 use crate::bench::statistics::median;
 use anyhow::Result;
-use std::fs;
 use std::time::Duration;
 use tenure_store::proxy::Delays;
 
@@ -55,11 +55,11 @@ fn mounts(town: &mut Town, rounds: u32) -> Result<Vec<f64>> {
             anyhow::bail!("there are two hosts")
         };
         one.mount(DRIVE)?;
-        fs::write(one.dir.join("written"), round.to_string())?;
+        named::write(one.dir.join("written"), round.to_string())?;
         one.unmount()?;
         let watch = Stopwatch::start();
         other.mount_only(DRIVE)?;
-        let listed = fs::read_dir(&other.dir)?.count();
+        let listed = named::read_dir(&other.dir)?.count();
         let took = watch.seconds();
         other.note_mounted()?;
         anyhow::ensure!(listed > 0, "what the other machine has written is there");

@@ -4,9 +4,10 @@
 
 use crate::bench::interrupt;
 use crate::bench::measure::Stopwatch;
+use crate::bench::named;
 use crate::bench::workload::incompressible;
 use anyhow::{Context, Result, bail};
-use std::fs::{self, File};
+use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -41,7 +42,7 @@ impl Load {
     /// Begins to make files in a new directory of a mount.
     pub(super) fn begin(dir: &Path, (directory, seed): (&'static str, u64)) -> Result<Self> {
         let at = place(dir, directory, seed);
-        fs::create_dir_all(&at)?;
+        named::create_dir_all(&at)?;
         let (acknowledged, is_over) = (Arc::<AtomicU64>::default(), Arc::<AtomicBool>::default());
         let (acked, over) = (acknowledged.clone(), is_over.clone());
         let write = move || {
@@ -122,7 +123,7 @@ pub(super) fn create(at: &Path, seed: u64) -> Result<f64> {
 }
 
 fn synced(at: &Path, content: Vec<u8>) -> std::io::Result<()> {
-    let mut file = File::create_new(at)?;
+    let mut file = named::create_new(at)?;
     file.write_all(&content)?;
     file.sync_all()
 }

@@ -5,6 +5,7 @@ use super::town::{Host, Town};
 use crate::bench::command::run;
 use crate::bench::interrupt;
 use crate::bench::measure::Stopwatch;
+use crate::bench::named;
 use crate::bench::row::{Fact, Row};
 use crate::bench::statistics::{median, percentile};
 use anyhow::{Context, Result, ensure};
@@ -100,7 +101,7 @@ fn together(hosts: &[Host], directories: [&str; 2], (round, files): (u32, u64)) 
         .map(|(host, directory)| host.dir.join(format!("{directory}-{round}")))
         .collect();
     for (machine, at) in places.iter().enumerate() {
-        fs::create_dir_all(at)?;
+        named::create_dir_all(at)?;
         make(at, (machine, "first"), FIRST)?;
     }
     let watch = Stopwatch::start();
@@ -120,7 +121,7 @@ fn together(hosts: &[Host], directories: [&str; 2], (round, files): (u32, u64)) 
 fn make(at: &Path, (machine, name): (usize, &str), files: u64) -> Result<()> {
     for number in 0..files {
         interrupt::check()?;
-        File::create_new(at.join(format!("{name}-{machine}-{number}")))?;
+        named::create_new(at.join(format!("{name}-{machine}-{number}")))?;
     }
     Ok(())
 }
@@ -146,7 +147,7 @@ const CHANGES: [Change; 3] = [
     Change {
         name: "sees_changed_byte",
         what: "a changed byte: from before it is written until another machine's read gives it, which asks all the time",
-        prepare: |dir, number| Ok(fs::write(dir.join(number.to_string()), b"before")?),
+        prepare: |dir, number| Ok(named::write(dir.join(number.to_string()), b"before")?),
         act: |dir, number| {
             let file = File::options().write(true).open(dir.join(number.to_string()))?;
             Ok(file.write_all_at(b"B", 0)?)
@@ -156,10 +157,10 @@ const CHANGES: [Change; 3] = [
     Change {
         name: "sees_rename",
         what: "a rename: from before it is done until another machine finds the new name and not the old one, which asks all the time",
-        prepare: |dir, number| Ok(fs::write(dir.join(number.to_string()), b"before")?),
+        prepare: |dir, number| Ok(named::write(dir.join(number.to_string()), b"before")?),
         act: |dir, number| {
             let (old, new) = (dir.join(number.to_string()), dir.join(format!("new-{number}")));
-            Ok(fs::rename(old, new)?)
+            Ok(named::rename(old, new)?)
         },
         is_seen: |dir, number| {
             dir.join(format!("new-{number}")).exists() && !dir.join(number.to_string()).exists()
@@ -202,7 +203,7 @@ pub(super) fn sees(town: &mut Town, scale: &Scale) -> Result<Vec<Row>> {
 
 /// Makes a directory; returns it as each of the machines has it.
 fn new_directory(one: &Path, other: &Path, name: &str) -> Result<[PathBuf; 2]> {
-    fs::create_dir(one.join(name))?;
+    named::create_dir(one.join(name))?;
     Ok([one.join(name), other.join(name)])
 }
 
@@ -242,7 +243,7 @@ fn recalled(one: &Path, other: &Path, scale: &Scale) -> Result<Row> {
         let [here, there] = new_directory(one, other, &format!("alone-{number}"))?;
         make(&here, (0, "alone"), FIRST)?;
         let watch = Stopwatch::start();
-        File::create_new(here.join("new"))?;
+        named::create_new(here.join("new"))?;
         let seen = when_seen(&watch, || there.join("new").exists());
         seconds.push(seen.context("another machine does not see it")?);
     }
@@ -304,10 +305,10 @@ fn built(dir: &Path, time: Duration, directory: &AtomicU64) -> Result<f64> {
         let number = files / IN_DIRECTORY;
         let at = dir.join(number.to_string());
         if files % IN_DIRECTORY == 0 {
-            fs::create_dir(&at)?;
+            named::create_dir(&at)?;
             directory.store(number, Ordering::Relaxed);
         }
-        fs::write(at.join(files.to_string()), b"built")?;
+        named::write(at.join(files.to_string()), b"built")?;
         files += 1;
     }
     Ok(files as f64 / watch.seconds())

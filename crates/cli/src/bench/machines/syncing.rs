@@ -5,11 +5,11 @@ use super::load::{FILE_LEN, create};
 use super::town::Town;
 use crate::bench::interrupt;
 use crate::bench::measure::Stopwatch;
+use crate::bench::named;
 use crate::bench::row::{Fact, Row};
 use crate::bench::statistics::percentile;
 use crate::bench::workload::incompressible;
 use anyhow::Result;
-use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -174,7 +174,7 @@ fn begun(town: &mut Town, name: &str) -> Result<PathBuf> {
     let host = &mut town.hosts[0];
     host.mount(DRIVE)?;
     let dir = host.dir.join(name);
-    fs::create_dir(&dir)?;
+    named::create_dir(&dir)?;
     host.sync()?;
     Ok(dir)
 }
@@ -194,7 +194,7 @@ fn puts(town: &Town, name: &str) -> Result<Vec<f64>> {
 }
 
 fn write_bulk(at: &Path, bytes: u64) -> Result<()> {
-    let mut file = File::create_new(at)?;
+    let mut file = named::create_new(at)?;
     for piece in 0..bytes / PIECE as u64 {
         interrupt::check()?;
         file.write_all(&incompressible(3 << 32 | piece, PIECE))?;

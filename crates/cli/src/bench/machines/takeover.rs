@@ -6,6 +6,7 @@ use super::load::{Acknowledged, FILE_LEN, Load};
 use super::town::Town;
 use crate::bench::interrupt;
 use crate::bench::measure::Stopwatch;
+use crate::bench::named;
 use crate::bench::row::{Fact, Row};
 use crate::bench::statistics::{percentile, spread};
 use crate::bench::workload::incompressible;
@@ -118,7 +119,7 @@ fn holders(town: &mut Town, scale: &Scale, (name, end): (&'static str, Holder)) 
         }
         let watch = Stopwatch::start();
         if end == Holder::CutOff {
-            fs::write(one.dir.join(UNSYNCED), unsynced(trial))?;
+            named::write(one.dir.join(UNSYNCED), unsynced(trial))?;
         }
         while let Err(error) = other.mount(&drive) {
             interrupt::check()?;

@@ -7,6 +7,7 @@ use crate::bench::command::run;
 use crate::bench::disk::Scratch;
 use crate::bench::input::Inputs;
 use crate::bench::interrupt;
+use crate::bench::named;
 use crate::bench::progress::Progress;
 use crate::bench::side::Program;
 use crate::bench::{Places, cache_home};
@@ -85,8 +86,8 @@ impl Town {
         let executable = places.tenure()?;
         let keys = scratch.path().join("keys");
         let lines = format!("[default]\naws_access_key_id = {KEY}\naws_secret_access_key = {KEY}\n");
-        fs::write(&keys, lines)?;
-        fs::set_permissions(&keys, fs::Permissions::from_mode(0o600))?;
+        named::write(&keys, lines)?;
+        named::set_permissions(&keys, fs::Permissions::from_mode(0o600))?;
         let mut town = Town {
             hosts: Vec::new(),
             servers: Vec::new(),
@@ -226,7 +227,7 @@ impl Town {
         let of = &self.hosts[1];
         let more = |number| {
             let dir = self.scratch.path().join(format!("more-{number}"));
-            fs::create_dir_all(&dir)?;
+            named::create_dir_all(&dir)?;
             Ok(Host {
                 program: of.program.clone(),
                 dir,
@@ -308,7 +309,7 @@ impl Town {
     fn host(&self, name: &str, namespace: Option<Namespace>, servers: &[String]) -> Result<Host> {
         let program = self.program(name, namespace.as_ref())?;
         let dir = self.scratch.path().join(format!("{name}-mount"));
-        fs::create_dir_all(&dir)?;
+        named::create_dir_all(&dir)?;
         let token = self.token.display().to_string();
         let there = ["--server", &servers.join(","), "--token-file", &token].map(str::to_owned);
         Ok(Host {
@@ -377,7 +378,7 @@ impl Host {
 
     /// Makes everything durable.
     pub(super) fn sync(&self) -> Result<()> {
-        fs::File::open(&self.dir)?
+        named::open(&self.dir)?
             .sync_all()
             .context("the drive could not be synced")
     }

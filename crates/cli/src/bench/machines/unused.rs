@@ -4,10 +4,10 @@ use super::Scale;
 use super::town::{Host, Town};
 use crate::bench::command::{git, run};
 use crate::bench::measure::Stopwatch;
+use crate::bench::named;
 use crate::bench::row::{Fact, Row};
 use crate::bench::workload::incompressible;
 use anyhow::Result;
-use std::fs;
 use std::time::Duration;
 
 const DRIVE: &str = "unused";
@@ -24,10 +24,10 @@ pub(super) fn status_and_idle(town: &mut Town, scale: &Scale) -> Result<Vec<Row>
     town.create(DRIVE)?;
     town.hosts[0].mount(DRIVE)?;
     let at = town.hosts[0].dir.join(REPOSITORY);
-    fs::create_dir(&at)?;
+    named::create_dir(&at)?;
     run(git(&at).args(["init", "--quiet"]))?;
     for number in 0..FILES {
-        fs::write(at.join(number.to_string()), incompressible(number, 512))?;
+        named::write(at.join(number.to_string()), incompressible(number, 512))?;
     }
     run(git(&at).args(["add", "."]))?;
     run(git(&at).args(["commit", "--quiet", "--message", "all"]))?;

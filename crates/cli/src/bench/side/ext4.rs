@@ -1,12 +1,12 @@
 //! The baseline: this machine's disk, fairly.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
 use super::{Counters, Side, empty};
 use crate::bench::disk::Disk;
+use crate::bench::named;
 
 /// A fair ext4 and the directory on it that workloads use.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ impl Ext4 {
     /// Takes over `disk`.
     pub(crate) fn on(disk: Disk) -> Result<Ext4> {
         let path = disk.path().join("work");
-        std::fs::create_dir(&path)?;
+        named::create_dir(&path)?;
         Ok(Ext4 { disk, path })
     }
 }
@@ -39,7 +39,7 @@ impl Side for Ext4 {
     }
 
     fn make_durable(&self) -> Result<()> {
-        Ok(rustix::fs::syncfs(File::open(&self.path)?)?)
+        Ok(rustix::fs::syncfs(named::open(&self.path)?)?)
     }
 
     // It has no process, and the caches are the kernel's.

@@ -1,11 +1,11 @@
 //! Any directory, as it is: for comparing two file systems that are mounted already, and for trying the bench itself.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
 use super::{Counters, Side, empty};
+use crate::bench::named;
 
 /// A directory of the bench's own inside one that the person named.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl Side for Plain {
     }
 
     fn make_durable(&self) -> Result<()> {
-        let directory = File::open(&self.path)?;
+        let directory = named::open(&self.path)?;
         rustix::fs::syncfs(&directory)?;
         // A FUSE mount is not told of syncfs; an fsync of a directory reaches it.
         directory

@@ -3,7 +3,7 @@
 
 use std::cell::RefCell;
 use std::ffi::OsString;
-use std::fs::{self, File, Permissions};
+use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,6 +16,7 @@ use super::{Counters, Side, empty};
 use crate::bench::command::{command, run};
 use crate::bench::disk::Disk;
 use crate::bench::measure;
+use crate::bench::named;
 
 /// The drive that the bench makes.
 const DRIVE: &str = "bench";
@@ -111,7 +112,7 @@ impl Program {
             .args(&self.mount_arguments);
         // The daemon that it leaves behind inherits its outputs, so a pipe would stay open: a file it is.
         let log = self.run.join("mount.log");
-        let file = File::create(&log)?;
+        let file = named::create(&log)?;
         let status = mount
             .stdin(std::process::Stdio::null())
             .stdout(file.try_clone()?)
@@ -158,9 +159,9 @@ impl Program {
 
     fn make_folders(&self) -> Result<()> {
         for directory in [&self.home, &self.run] {
-            fs::create_dir_all(directory)?;
+            named::create_dir_all(directory)?;
         }
-        fs::set_permissions(&self.run, Permissions::from_mode(0o700))?;
+        named::set_permissions(&self.run, Permissions::from_mode(0o700))?;
         Ok(())
     }
 }
@@ -174,7 +175,7 @@ impl Tenure {
         mount_arguments: &[OsString],
     ) -> Result<Tenure> {
         let mount_point = scratch.join("tenure");
-        fs::create_dir(&mount_point)?;
+        named::create_dir(&mount_point)?;
         let program = Program::at_home(
             executable,
             &disk.path().join("home"),
@@ -214,13 +215,13 @@ impl Side for Tenure {
         }
         empty(self.disk.path())?;
         self.program.make_folders()?;
-        rustix::fs::syncfs(File::open(self.disk.path())?)?;
+        rustix::fs::syncfs(named::open(self.disk.path())?)?;
         self.mount_with(&["--create"])
     }
 
     fn make_durable(&self) -> Result<()> {
         // An fsync of any file or directory covers all that its session has done.
-        File::open(&self.mount_point)?
+        named::open(&self.mount_point)?
             .sync_all()
             .context("the drive could not be synced")
     }

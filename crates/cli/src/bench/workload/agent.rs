@@ -8,6 +8,7 @@ use anyhow::{Result, ensure};
 
 use crate::bench::command::{git, run};
 use crate::bench::input::count;
+use crate::bench::named;
 
 /// How many files it edits.
 pub(crate) const EDITED: usize = 200;
@@ -39,9 +40,9 @@ pub(crate) fn edit(clone: &Path, files: &[PathBuf]) -> Result<()> {
             .write_all(b"edited\n")?;
     }
     let notes = clone.join("notes");
-    fs::create_dir_all(&notes)?;
+    named::create_dir_all(&notes)?;
     for number in 0..ADDED {
-        fs::write(
+        named::write(
             notes.join(format!("note-{number}.md")),
             format!("# Note {number}\n\nWhat was found out.\n"),
         )?;
@@ -52,8 +53,8 @@ pub(crate) fn edit(clone: &Path, files: &[PathBuf]) -> Result<()> {
 /// Commits everything but the installed packages.
 pub(crate) fn commit(clone: &Path) -> Result<()> {
     let exclude = clone.join(".git/info/exclude");
-    fs::create_dir_all(clone.join(".git/info"))?;
-    fs::write(exclude, "node_modules/\n")?;
+    named::create_dir_all(clone.join(".git/info"))?;
+    named::write(exclude, "node_modules/\n")?;
     run(git(clone).args(["add", "--all"]))?;
     run(git(clone).args(["commit", "--quiet", "--no-gpg-sign", "-m", "A day's work"])).map(drop)
 }

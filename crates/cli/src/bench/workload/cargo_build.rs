@@ -7,6 +7,7 @@ use crate::bench::command::{command, run};
 use crate::bench::floor::Callers;
 use crate::bench::input::{Inputs, walk};
 use crate::bench::measure::{Content, Round};
+use crate::bench::named;
 
 /// Builds the workspace on the side, sources and target both.
 #[derive(Debug)]
@@ -35,8 +36,8 @@ impl Workload for CargoBuild {
         let workspace = round.side.path().join("workspace");
         walk(source, &mut |file| {
             let to = workspace.join(file.strip_prefix(source).unwrap_or(file));
-            std::fs::create_dir_all(to.parent().unwrap_or(&workspace))?;
-            std::fs::copy(file, to)?;
+            named::create_dir_all(to.parent().unwrap_or(&workspace))?;
+            named::copy(file, to)?;
             Ok(())
         })?;
         round.until_durable("cargo_build", Content::default(), |_| {

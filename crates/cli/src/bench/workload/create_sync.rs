@@ -1,6 +1,5 @@
 //! The latency of a small file that is created, written and synced, one after the other.
 
-use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
@@ -9,6 +8,7 @@ use anyhow::Result;
 use super::{Metric, Workload, incompressible, metric};
 use crate::bench::interrupt;
 use crate::bench::measure::{Content, Round, Stopwatch};
+use crate::bench::named;
 
 /// Creates files of 4 KiB and syncs each.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ impl Workload for CreateSync {
 
     fn round(&self, round: &mut Round<'_>) -> Result<()> {
         let directory = round.side.path().join("synced");
-        std::fs::create_dir(&directory)?;
+        named::create_dir(&directory)?;
         let seed = round.seed;
         let content = Content {
             files: self.files,
@@ -50,7 +50,7 @@ fn create(path: &Path, seed: u64) -> Result<f64> {
     interrupt::check()?;
     let content = incompressible(seed, 4096);
     let watch = Stopwatch::start();
-    let mut file = File::create_new(path)?;
+    let mut file = named::create_new(path)?;
     file.write_all(&content)?;
     file.sync_all()?;
     drop(file);

@@ -1,7 +1,6 @@
 //! What takes a large disk and long: a tree of a million files, a file of ten gigabytes. Asked for with `--huge`; the
 //! interest is in the memory of the serving process.
 
-use std::fs::{self, File};
 use std::path::Path;
 
 use anyhow::{Result, ensure};
@@ -12,6 +11,7 @@ use crate::bench::disk;
 use crate::bench::input::warm;
 use crate::bench::interrupt;
 use crate::bench::measure::{Content, Round, Stopwatch};
+use crate::bench::named;
 use crate::bench::side::{self, Side};
 use crate::bench::statistics::median;
 
@@ -68,9 +68,9 @@ impl Workload for HugeTree {
         side::drop_caches(round.side)?;
         round.until_done("huge_walk", content, |at| {
             let mut found = 0;
-            for directory in fs::read_dir(at)? {
+            for directory in named::read_dir(at)? {
                 interrupt::check()?;
-                for file in fs::read_dir(directory?.path())? {
+                for file in named::read_dir(directory?.path())? {
                     file?.metadata()?;
                     found += 1;
                 }
@@ -113,7 +113,7 @@ fn mount_and_list(side: &mut dyn Side, directories: u64) -> Result<f64> {
     }
     let watch = Stopwatch::start();
     side.mount()?;
-    let found = fs::read_dir(side.path())?.filter(Result::is_ok).count() as u64;
+    let found = named::read_dir(side.path())?.filter(Result::is_ok).count() as u64;
     let seconds = watch.seconds();
     ensure!(
         found >= directories,
@@ -126,9 +126,9 @@ fn make_tree(at: &Path, files: u64) -> Result<()> {
     for directory in 0..files / FILES_A_DIRECTORY {
         interrupt::check()?;
         let path = at.join(format!("directory-{directory}"));
-        fs::create_dir(&path)?;
+        named::create_dir(&path)?;
         for file in 0..FILES_A_DIRECTORY {
-            File::create_new(path.join(format!("file-{file}")))?;
+            named::create_new(path.join(format!("file-{file}")))?;
         }
     }
     Ok(())

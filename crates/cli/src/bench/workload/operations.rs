@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use super::{Metric, Workload, incompressible, metric};
 use crate::bench::interrupt;
 use crate::bench::measure::{self, Round, Stopwatch};
+use crate::bench::named;
 
 /// How many times a whole directory is listed.
 const LISTINGS: u64 = 20;
@@ -61,7 +62,7 @@ impl Workload for Operations {
 
     fn round(&self, round: &mut Round<'_>) -> Result<()> {
         let at = round.side.path().join("operations");
-        fs::create_dir(&at)?;
+        named::create_dir(&at)?;
         let mut content = Pages::from_seed(round.seed);
         let mut timed = Timed {
             at,
@@ -72,7 +73,7 @@ impl Workload for Operations {
             File::create_new(path).map(drop)
         })?;
         timed.each("create_write", "create_write_p99", "file-", |path| {
-            File::create_new(path)?.write_all(content.next())
+            named::create_new(path)?.write_all(content.next())
         })?;
         timed.look_up()?;
         timed.write(&mut content)?;
@@ -153,13 +154,13 @@ impl Timed<'_, '_> {
         let mut buffer = [0; 4096];
         // Once unmeasured, so that what is measured was asked before.
         for number in 0..self.count {
-            fs::metadata(self.at.join(format!("file-{number}")))?;
+            named::metadata(self.at.join(format!("file-{number}")))?;
             is_missing(&self.at.join(format!("missing-{number}")))?;
         }
         self.each("stat", "stat_p99", "file-", |path| fs::metadata(path).map(|_| ()))?;
         self.each("stat_missing", "stat_missing_p99", "missing-", is_missing)?;
         self.each("open_read", "open_read_p99", "file-", |path| {
-            File::open(path)?.read_exact(&mut buffer)
+            named::open(path)?.read_exact(&mut buffer)
         })
     }
 
@@ -183,13 +184,13 @@ impl Timed<'_, '_> {
 
     fn list(&mut self, entries: u64) -> Result<()> {
         let directory = self.at.join("listed");
-        fs::create_dir(&directory)?;
+        named::create_dir(&directory)?;
         for number in 0..entries {
-            File::create_new(directory.join(format!("an-entry-of-ordinary-length-{number}")))?;
+            named::create_new(directory.join(format!("an-entry-of-ordinary-length-{number}")))?;
         }
         self.count = LISTINGS;
         self.each("readdir", "readdir_p99", "", |_| {
-            let found = fs::read_dir(&directory)?.count() as u64;
+            let found = named::read_dir(&directory)?.count() as u64;
             let is_whole = found == entries;
             is_whole
                 .then_some(())

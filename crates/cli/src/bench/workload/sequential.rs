@@ -1,6 +1,5 @@
 //! One large file, written from end to end and synced, then read back with cold caches.
 
-use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
 
@@ -9,6 +8,7 @@ use anyhow::{Result, ensure};
 use super::{Metric, Workload, incompressible, metric};
 use crate::bench::interrupt;
 use crate::bench::measure::{Content, Round};
+use crate::bench::named;
 use crate::bench::side;
 
 const PIECE: usize = 1 << 20;
@@ -57,7 +57,7 @@ impl Bytes {
 
     /// Writes `total` bytes to a new file and syncs it.
     pub(super) fn write(&mut self, path: &Path, total: u64) -> Result<()> {
-        let mut file = File::create_new(path)?;
+        let mut file = named::create_new(path)?;
         let mut left = total as usize;
         loop {
             for piece in self.0[..left.min(self.0.len())].chunks(PIECE) {
@@ -76,7 +76,7 @@ impl Bytes {
 }
 
 fn read(path: &Path, bytes: u64) -> Result<()> {
-    let mut file = File::open(path)?;
+    let mut file = named::open(path)?;
     let mut buffer = vec![0; PIECE];
     let mut total = 0;
     loop {

@@ -1,6 +1,5 @@
 //! Reading many small files with cold caches, one after the other.
 
-use std::fs::File;
 use std::io::Read;
 
 use anyhow::{Result, ensure};
@@ -9,6 +8,7 @@ use super::{Metric, Workload, metric};
 use crate::bench::command::run;
 use crate::bench::input::{Inputs, walk};
 use crate::bench::measure::Round;
+use crate::bench::named;
 use crate::bench::side;
 
 /// Reads every file of a `node_modules`.
@@ -45,7 +45,7 @@ impl Workload for SmallReads {
             let mut bytes = 0;
             let mut buffer = vec![0; 1 << 16];
             walk(&at.join("node_modules"), &mut |file| {
-                let mut file = File::open(file)?;
+                let mut file = named::open(file)?;
                 loop {
                     match file.read(&mut buffer)? {
                         0 => return Ok(()),

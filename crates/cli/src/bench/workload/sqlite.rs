@@ -9,6 +9,7 @@ use super::{Metric, Workload, metric};
 use crate::bench::command::{command, require, run};
 use crate::bench::input::Inputs;
 use crate::bench::measure::{Content, Round};
+use crate::bench::named;
 
 /// Commits one row after the other.
 #[derive(Debug)]
@@ -36,7 +37,7 @@ impl Workload for Sqlite {
     fn round(&self, round: &mut Round<'_>) -> Result<()> {
         for (metric, mode) in [("sqlite_wal", "wal"), ("sqlite_delete", "delete")] {
             let script = round.side.path().join(format!("{mode}.sql"));
-            std::fs::write(&script, self.script(mode))?;
+            named::write(&script, self.script(mode))?;
             let database = round.side.path().join(format!("{mode}.db"));
             round.until_done(metric, Content::default(), |_| {
                 commit(&database, &script, self.commits)
