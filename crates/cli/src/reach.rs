@@ -280,7 +280,7 @@ fn not_hosted(error: tenure_wire::Error, name: &DriveName, socket: &Path) -> any
     if !error.to_string().contains(&socket.display().to_string()) {
         return error.into();
     }
-    let Some(pid) = listener(socket) else {
+    let Some(pid) = unix::listener(socket) else {
         let folder = socket.parent().unwrap_or(socket);
         return Told::failed(error.to_string(), home::elsewhere(folder, home::SOCKETS));
     };
@@ -288,13 +288,6 @@ fn not_hosted(error: tenure_wire::Error, name: &DriveName, socket: &Path) -> any
         format!("process {pid} owned {name}, has lost it, and still listens for it: {error}"),
         hint::held_by_process(pid),
     )
-}
-
-/// Returns the process that listens at a socket.
-fn listener(socket: &Path) -> Option<u32> {
-    let stream = std::os::unix::net::UnixStream::connect(socket).ok()?;
-    let peer = rustix::net::sockopt::socket_peercred(&stream).ok()?;
-    u32::try_from(peer.pid.as_raw_nonzero().get()).ok()
 }
 
 /// Reaches the process of this machine that a drive's lock names, if it answers.

@@ -2,4 +2,4 @@
 
 mod address;
 
-pub use address::{dial, listen, socket_path};
+pub use address::{dial, listen, listener, socket_path};

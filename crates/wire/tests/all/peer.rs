@@ -14,7 +14,7 @@ use tenure_model::{Failure, Refusal};
 use tenure_wire::Error;
 use tenure_wire::frame::FrameReader;
 use tenure_wire::message::Welcome;
-use tenure_wire::unix::{dial, listen, socket_path};
+use tenure_wire::unix::{dial, listen, listener, socket_path};
 
 #[test]
 fn the_path_of_a_socket_is_short_however_long_the_place_is() {
@@ -38,11 +38,13 @@ fn a_socket_is_listened_at_and_found_however_long_its_path_is() {
     );
     std::fs::create_dir_all(&deep).expect("there is room");
     drop(listen(&path).expect("the path is free"));
-    let listener = listen(&path).expect("the one before has gone");
+    assert_eq!(listener(&path), None);
+    let ours = listen(&path).expect("the one before has gone");
     dial(&path, LONG).expect("somebody listens");
+    assert_eq!(listener(&path), Some(std::process::id()));
     let second = listen(&path).map(drop).expect_err("somebody listens");
     assert!(second.to_string().contains("listens at"), "{second}");
-    drop(listener);
+    drop(ours);
 }
 
 #[test]

@@ -73,6 +73,14 @@ pub fn dial(path: &Path, wait: Duration) -> Result<Stream, Error> {
     })
 }
 
+/// Returns the process that listens at a path, if one does.
+pub fn listener(path: &Path) -> Option<u32> {
+    let short = Short::of(path).ok()?;
+    let stream = UnixStream::connect(&short.path).ok()?;
+    let peer = rustix::net::sockopt::socket_peercred(&stream).ok()?;
+    u32::try_from(peer.pid.as_raw_nonzero().get()).ok()
+}
+
 /// Removes a socket that nobody listens at.
 fn replace(path: &Path, short: &Short) -> Result<(), Error> {
     let found = std::fs::symlink_metadata(path).map_err(|error| failed("listen", path, error))?;
