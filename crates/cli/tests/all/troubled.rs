@@ -500,6 +500,41 @@ fn a_hint_names_the_place_that_was_meant() {
     }
 }
 
+/// Guarantee 4: a sync that can never succeed stops the drive, which says so and how what is there is saved.
+#[test]
+fn a_mount_whose_journal_was_removed_stops_and_says_how_to_go_on() {
+    let Some(home) = Home::new() else { return };
+    let dir = home.mount("work", "m", &["--create"]);
+    fs::write(dir.join("before"), "synced").expect("there is room");
+    home.done(&["sync", text(&dir)]);
+    let journal = home.folder.path().join("data/tenure/bucket/drives/work/journal");
+    let epochs = fs::read_dir(journal).expect("it is there").flatten();
+    for epoch in epochs.map(|epoch| epoch.path()) {
+        for file in fs::read_dir(epoch).expect("it is there").flatten() {
+            fs::remove_file(file.path()).expect("it is there");
+        }
+    }
+    fs::write(dir.join("after"), "staged").expect("it is staged");
+    for _ in 0..2 {
+        let synced = home.tenure(&["sync", text(&dir)]);
+        assert_ne!(synced.status.code(), Some(0));
+        let trouble = home.status(&dir)["trouble"].to_string();
+        assert!(
+            trouble.contains("the drive has stopped") && trouble.contains("removed from the bucket"),
+            "{trouble}"
+        );
+    }
+    let kept = home.tenure(&["unmount", text(&dir)]);
+    let said = String::from_utf8_lossy(&kept.stderr).into_owned();
+    assert_eq!(kept.status.code(), Some(3), "{said}");
+    assert!(
+        said.contains("hint: copy what you need out of") && said.contains("then kill "),
+        "{said}"
+    );
+    assert_eq!(fs::read(dir.join("after")).expect("it can be copied"), b"staged");
+    home.kill(&dir);
+}
+
 /// A mount whose directory was renamed, with one above it, is the same mount: listed once, where it is now, and unmounted there.
 #[test]
 fn a_mount_below_a_renamed_directory_is_listed_once_and_unmounted() {
