@@ -14,6 +14,7 @@ pub(crate) mod log;
 pub(crate) mod manual;
 pub(crate) mod merge;
 pub(crate) mod mount;
+pub(crate) mod reclaim;
 pub(crate) mod resolve;
 pub(crate) mod restore;
 pub(crate) mod run;

@@ -4,6 +4,7 @@
 
 use crate::damage::Damage;
 use crate::ended::Ended;
+use crate::forgo::Forgoing;
 use crate::frays::Frays;
 use crate::kept::{Counted, Kept};
 use crate::lent::Lent as LentParts;
@@ -157,6 +158,7 @@ pub(crate) struct Inner {
     pub(crate) near: OnceLock<Near>,
     pub(crate) noted: Noted,
     pub(crate) still: Still,
+    pub(crate) forgoing: Forgoing,
     /// Guards nothing but the waiting for a file that another thread settles, or for room on the stage.
     pub(crate) settling: Mutex<()>,
     pub(crate) settled: Condvar,
@@ -223,6 +225,11 @@ impl Branch {
                 watch(&inner, inner.opened.session_ttl, Inner::renew);
                 inner.begin_hearing();
                 inner.threads()
+            }
+            (Access::Read, Threads::Started) if is_elsewhere => {
+                // What it reads is kept for it as long as it is heard.
+                watch(&inner, inner.opened.session_ttl, Inner::stay);
+                Vec::new()
             }
             (Access::Read | Access::Shared, _) | (_, Threads::None) => Vec::new(),
         };
@@ -423,6 +430,7 @@ impl Inner {
             near: OnceLock::new(),
             noted: Noted::default(),
             still: Still::default(),
+            forgoing: Forgoing::default(),
             settling: Mutex::new(()),
             settled: Condvar::new(),
             rejoins: OnceLock::new(),

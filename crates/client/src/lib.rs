@@ -11,6 +11,7 @@ mod ended;
 mod entry;
 mod file;
 mod files;
+mod forgo;
 mod frays;
 mod kept;
 mod lapse;

@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tenure_model::record::{Plan, Source};
 use tenure_model::{BranchId, BranchName, CheckpointName, Refusal, Timestamp};
-use tenure_wire::{BranchInfo, CheckpointAsk, Created, Error, ForkAsk, Owner, Usage};
+use tenure_wire::{
+    BranchInfo, CheckpointAsk, Created, Error, ForkAsk, Owner, ReclaimAsk, ReclaimTold, Usage,
+};
 
 /// Checkpoints of one second that find a name each: whoever makes more of them names them.
 const NAMES_MAX: u32 = 100;
@@ -79,6 +81,11 @@ impl<B> Lines<B> {
     /// Returns what each needs of the bucket alone, and what they share.
     pub fn usage(&self) -> Result<Usage, Error> {
         self.0.usage()
+    }
+
+    /// Gives up what nothing needs, and tells what came of it.
+    pub fn reclaim(&self, ask: ReclaimAsk) -> Result<ReclaimTold, Error> {
+        self.0.reclaim(ask)
     }
 
     /// Deletes a branch that nobody holds, or a checkpoint.

@@ -93,6 +93,7 @@ impl Inner {
         let parts = cut::parts(offset, &bytes, &ends);
         let end = offset + *ends.last().expect("there is one end at least") as u64;
         let safety = self.safety(parts.iter().map(|(_, bytes)| bytes.len()).sum());
+        let _placing = self.forgoing.place();
         let (pieces, places) = unzipped(self.place_parts(&parts, safety)?);
         self.secure(safety, &places)?;
         let op = Op::Write {

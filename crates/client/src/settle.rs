@@ -124,6 +124,7 @@ impl Inner {
         if files.is_empty() {
             return Ok(());
         }
+        let _placing = self.forgoing.place();
         let placed = self.place(taken.into_iter().map(|(_, bytes, last)| (bytes, last)).collect());
         let mut outcome = placed.as_ref().map(drop).map_err(Error::clone);
         for (number, ino) in files.into_iter().enumerate() {

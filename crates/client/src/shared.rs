@@ -304,8 +304,12 @@ impl Inner {
                 Ok(()) => Renewed::Again,
                 Err(_) => Renewed::Ended,
             },
+            Ok(()) => {
+                self.held.inner.forgo();
+                Renewed::Again
+            }
             // An owner that was not reached is asked again.
-            Ok(()) | Err(_) => Renewed::Again,
+            Err(_) => Renewed::Again,
         }
     }
 

@@ -58,7 +58,18 @@ impl Inner {
                 Renewed::Ended
             }
             // An owner that was not reached is asked again.
-            Ok(()) | Err(_) => Renewed::Again,
+            Ok(()) => {
+                self.forgo();
+                Renewed::Again
+            }
+            Err(_) => Renewed::Again,
         }
+    }
+
+    /// Says that this session, which only reads, is there.
+    pub(crate) fn stay(&self) -> Renewed {
+        let is_over =
+            self.waiting.is_stopped() || self.owner.renew(self.opened.session) == Err(Refusal::Stale.into());
+        if is_over { Renewed::Ended } else { Renewed::Again }
     }
 }

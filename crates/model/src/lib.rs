@@ -17,6 +17,7 @@ pub mod limits;
 pub mod lock;
 pub mod name;
 pub mod op;
+pub mod reclaim;
 pub mod record;
 pub mod shared;
 pub mod time;
@@ -33,6 +34,7 @@ pub use id::{BranchId, Digest, Epoch, Ino, InoRange, PackNumber, Seq, SessionId}
 pub use lock::{Lock, LockFamily, LockKind, LockOwner, LockRange, Locked};
 pub use name::{BranchName, CheckpointName, DriveName, Name, Ref, RequestKey, XattrName, shown};
 pub use op::{NewNode, Op, RenameMode, XattrMode};
+pub use reclaim::{PackObject, Reclaimed};
 pub use record::Record;
 pub use shared::{Act, ActId};
 pub use time::{Clock, Timestamp};

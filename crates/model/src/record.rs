@@ -1,9 +1,10 @@
 //! What a drive's journal holds: accepted changes, in order.
 
 use crate::batch::Batch;
-use crate::codec::{Codec, Malformed, Reader, malformed, put_bytes, put_option, put_varint};
+use crate::codec::{Codec, Malformed, Reader, malformed, put_bytes, put_list, put_option, put_varint};
 use crate::id::{BranchId, Ino, SessionId};
 use crate::name::{BranchName, CheckpointName, RequestKey};
+use crate::reclaim::{PackObject, Reclaimed};
 use crate::shared::Act;
 use crate::time::Timestamp;
 use crate::turn::Turn;
@@ -160,6 +161,10 @@ pub enum Record {
     },
     /// The owner makes checkpoints by itself as is said here from here on.
     Planned(Plan),
+    /// Objects of packs are given up: no later record names what they alone hold, and they are deleted once no recovery reads them.
+    Condemned(Vec<PackObject>),
+    /// What nothing needs was looked for, and so much was given up.
+    Reclaimed(Reclaimed),
 }
 
 /// When an owner makes checkpoints by itself, of each branch that has changed since the last one, and how long it keeps them.
@@ -218,6 +223,8 @@ const FORKED_FOR: u8 = 19;
 const CHECKPOINT_FOR: u8 = 20;
 const RENAMED: u8 = 21;
 const PLANNED: u8 = 22;
+const CONDEMNED: u8 = 30;
+const RECLAIMED: u8 = 31;
 
 impl Codec for Source {
     fn write(&self, out: &mut Vec<u8>) {
@@ -323,6 +330,11 @@ impl Codec for Record {
                 put_bytes(out, name.as_str().as_bytes());
             }
             Record::Planned(plan) => put_value(out, PLANNED, plan),
+            Record::Condemned(objects) => {
+                out.push(CONDEMNED);
+                put_list(out, objects);
+            }
+            Record::Reclaimed(reclaimed) => put_value(out, RECLAIMED, reclaimed),
         }
     }
 
@@ -376,6 +388,8 @@ impl Codec for Record {
                 name: branch_name(input)?,
             },
             PLANNED => Record::Planned(Plan::read(input)?),
+            CONDEMNED => Record::Condemned(input.list()?),
+            RECLAIMED => Record::Reclaimed(Reclaimed::read(input)?),
             11 => Record::CheckpointDeleted {
                 name: checkpoint_name(input)?,
             },

@@ -96,6 +96,7 @@ impl Inner {
         }
         self.accept(|live| {
             let (branch, line) = live.named(name.as_str())?;
+            self.note_deletion(live, branch);
             let record = match line.kind {
                 LineKind::Branch | LineKind::Stray { .. } => Record::BranchDeleted { branch },
                 LineKind::Checkpoint { .. } => Record::CheckpointDeleted {
@@ -103,7 +104,9 @@ impl Inner {
                 },
             };
             Ok((record, ()))
-        })
+        })?;
+        self.work_on_lines();
+        Ok(())
     }
 
     /// Returns all branches and checkpoints, but no stray to which nothing was added: there may be nothing that is lost.

@@ -30,6 +30,8 @@ pub(crate) fn after(record: &Record, branch: Branch, loader: &Loader) -> Result<
         | Record::Ousted { .. }
         | Record::Renamed { .. }
         | Record::Planned(_)
+        | Record::Condemned(_)
+        | Record::Reclaimed(_)
 
         // What it becomes was found before.
         | Record::Turned(_) => Ok(After::Same),

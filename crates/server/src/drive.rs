@@ -4,10 +4,12 @@
 //! nothing but what packs hold, which never changes.
 
 use crate::health::Health;
+use crate::holds::Holds;
 use crate::load::Loader;
 use crate::order::{Live, Places};
 use crate::place::Filling;
 use crate::proof::{self, Proof};
+use crate::reclaim::{Stale, Sweep};
 use crate::state::News;
 use crate::work::{self, Work};
 use parking_lot::Mutex;
@@ -32,14 +34,17 @@ use tenure_wire::shared::{
 };
 use tenure_wire::{
     Access, BranchInfo, CheckpointAsk, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error,
-    ForkAsk, Hold, Lent, MergeAsk, MergeTold, Opened, Owner, Placed, ResolveAsk, Room, Salvaged, SealedPack,
-    ServerAddress, Shipped, Standings, Status, Turned, Usage, Verified, Who, identity,
+    ForkAsk, Hold, Lent, MergeAsk, MergeTold, Opened, Owner, Placed, Placings, ReclaimAsk, ReclaimTold,
+    ResolveAsk, Room, Salvaged, SealedPack, ServerAddress, Shipped, Standings, Status, Turned, Usage,
+    Verified, Who, identity,
 };
 
 /// Bytes of records after which they are folded: replaying them takes a fraction of a second.
 const FOLD_BYTES: u64 = 32 << 20;
 /// Bytes of pages in memory from which some are evicted.
 const PAGE_BYTES_MAX: usize = 256 << 20;
+/// Bytes that were written or deleted after which it is looked what nothing needs: less is not worth looking at everything.
+const RECLAIM_BYTES: u64 = 64 << 20;
 /// How long an owner answers after it was certain that it is one, where no lock says so. Looks come once a second, and
 /// whoever takes over waits for so long.
 const OWNER_TTL: Duration = Duration::from_millis(1500);
@@ -63,6 +68,8 @@ pub struct Options {
     pub fold_bytes: u64,
     /// Bytes of pages in memory from which some are evicted.
     pub page_bytes_max: usize,
+    /// Bytes that were written or deleted after which it is looked what nothing needs, where threads are started.
+    pub reclaim_bytes: u64,
     /// How long a session of another process may be silent before another takes what it holds.
     pub session_ttl: Duration,
     /// How long an owner answers after it was certain that it is one, where no lock says so: at least a second, because a
@@ -99,6 +106,7 @@ impl Options {
             threads: Threads::Started,
             fold_bytes: FOLD_BYTES,
             page_bytes_max: PAGE_BYTES_MAX,
+            reclaim_bytes: RECLAIM_BYTES,
             session_ttl: SESSION_TTL,
             owner_ttl: OWNER_TTL,
             after: None,
@@ -124,6 +132,10 @@ pub(crate) struct Inner {
     pub(crate) packs: Arc<Packs>,
     pub(crate) loader: Loader,
     pub(crate) filling: Filling,
+    pub(crate) holds: Arc<Holds>,
+    /// Held while it is looked for what nothing needs.
+    pub(crate) sweep: Mutex<Sweep>,
+    pub(crate) stale: Arc<Stale>,
     pub(crate) memory: Memory,
     pub(crate) live: Mutex<Live>,
     pub(crate) health: Arc<Health>,
@@ -433,27 +445,33 @@ impl Owner<Branch> for Drive {
     }
 
     fn diff(&self, ask: &DiffAsk) -> Result<Differences, Error> {
+        let _working = self.inner.holds.work();
         self.inner.answer(|| self.inner.diff(ask))
     }
 
     fn contents(&self, name: &str, ino: Ino, offset: u64, len: u32) -> Result<Vec<u8>, Error> {
+        let _working = self.inner.holds.work();
         self.inner
             .answer(|| self.inner.contents(name, ino, (offset, len)))
     }
 
     fn undo(&self, who: &Who, branch: &BranchName, to: &str) -> Result<Turned, Error> {
+        let _working = self.inner.holds.work();
         self.inner.change(|| self.inner.undo(who, branch, to))
     }
 
     fn merge(&self, who: &Who, ask: &MergeAsk) -> Result<MergeTold, Error> {
+        let _working = self.inner.holds.work();
         self.inner.change(|| self.inner.merge(who, ask))
     }
 
     fn conflicts(&self, name: &str, behind: Ino) -> Result<Standings, Error> {
+        let _working = self.inner.holds.work();
         self.inner.answer(|| self.inner.conflicts(name, behind))
     }
 
     fn resolve(&self, who: &Who, ask: &ResolveAsk) -> Result<Turned, Error> {
+        let _working = self.inner.holds.work();
         self.inner.change(|| self.inner.resolve(who, ask))
     }
 
@@ -470,10 +488,28 @@ impl Owner<Branch> for Drive {
     }
 
     fn usage(&self) -> Result<Usage, Error> {
+        let _working = self.inner.holds.work();
         self.inner.health.guard(self.inner.epoch, || self.inner.usage())
     }
 
+    fn reclaim(&self, ask: ReclaimAsk) -> Result<ReclaimTold, Error> {
+        self.inner.change(|| {
+            self.inner
+                .health
+                .guard(self.inner.epoch, || self.inner.reclaim(ask))
+        })
+    }
+
+    fn forgo(&self, session: SessionId, said: Placings) -> Result<Placings, Error> {
+        let borrows = self.inner.with(|live| {
+            live.present(session)?;
+            Ok(Inner::borrows(live, session))
+        })?;
+        Ok(self.inner.holds.forgo(session, said, borrows))
+    }
+
     fn check(&self, deep: bool) -> Result<Vec<String>, Error> {
+        let _working = self.inner.holds.work();
         self.inner
             .health
             .guard(self.inner.epoch, || self.inner.check(deep))

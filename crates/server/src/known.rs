@@ -4,7 +4,7 @@
 //! again only after its bytes were read and are the same, so that nothing new rests on bytes that have rotted.
 
 use parking_lot::RwLock;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use tenure_model::limits::CHUNK_LEN_MAX;
 use tenure_model::{Address, ChunkPlace, Digest, Failure, PackNumber};
@@ -52,6 +52,13 @@ impl Known {
             }));
         }
         Ok(())
+    }
+
+    /// Finds nothing in some packs any more.
+    pub(crate) fn forget(&self, packs: &BTreeSet<PackNumber>) {
+        self.places
+            .write()
+            .retain(|_, place| !packs.contains(&place.at.pack));
     }
 
     /// Returns where these bytes are, if they are.

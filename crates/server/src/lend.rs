@@ -135,6 +135,10 @@ impl Inner {
                 .state
                 .opened(line)
                 .ok_or_else(|| because("it was deleted just now"))?;
+            if inos.next == inos.end {
+                // The line may be another soon, or gone, and is read as it is now.
+                self.holds.read_line(session, line, &open.branch);
+            }
             Ok((hosted, head.hash_key, open.branch))
         })?;
         let state = if hosted {

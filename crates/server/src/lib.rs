@@ -32,9 +32,11 @@ mod state;
 
 mod fold;
 mod health;
+mod holds;
 mod known;
 mod load;
 mod place;
+mod reclaim;
 mod trail;
 mod usage;
 mod work;

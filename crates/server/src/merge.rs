@@ -7,7 +7,6 @@ mod drivers;
 
 use crate::drive::Inner;
 use crate::order::Live;
-use crate::place::Load;
 use crate::state::permit::because;
 use crate::turn::{Before, Goal};
 use drivers::{Contents, Named, driven};
@@ -16,7 +15,7 @@ use tenure_model::limits::{CHUNK_LEN_MAX, INLINE_LEN_MAX, MERGED_FILE_LEN_MAX, M
 use tenure_model::{
     BranchId, Digest, Extent, FileOutcome, Ino, Past, Piece, Refusal, Root, Seq, Stretch, What, Why,
 };
-use tenure_wire::{Error, MergeAsk, MergeTold, Standing, Standings, Who};
+use tenure_wire::{Chunk, Error, MergeAsk, MergeTold, Standing, Standings, Who};
 
 /// Bytes of what is told of files at once, about; it fits a message.
 const TOLD_LEN_MAX: usize = 8 << 20;
@@ -192,9 +191,12 @@ impl Inner {
             let extent = if chunk.len() <= INLINE_LEN_MAX {
                 Extent::Inline(chunk.into())
             } else {
-                let (place, _) = self
-                    .filling
-                    .place(Digest::of(chunk), chunk, Load::of(chunk.len()))?;
+                let chunk = Chunk {
+                    digest: Digest::of(chunk),
+                    bytes: chunk,
+                };
+                let placed = self.place_claimed(&[chunk], |places| self.holds.touch(places));
+                let place = &placed?.0[0];
                 Extent::Chunk {
                     at: place.at,
                     start: 0,

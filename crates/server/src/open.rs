@@ -5,9 +5,11 @@
 use crate::drive::{Drive, Inner, Options, Threads};
 use crate::health::Health;
 use crate::holder::{Holder, claimant};
+use crate::holds::Holds;
 use crate::order::{Live, Places};
 use crate::place::Filling;
 use crate::proof::Proof;
+use crate::reclaim::{Stale, Sweep};
 use crate::recover::recover;
 use crate::session::Heard;
 use crate::shared::Shares;
@@ -156,15 +158,21 @@ fn try_take_over(
     let trails = Trails::new(name.clone(), bucket.as_ref());
     // A file holds many records; where each segment is an object, there may be one for each record.
     let inherited = if found.packs.are_held() { found.records } else { 0 };
+    let condemned = found.state.condemned().into_iter();
+    let shut = condemned.map(|(name, _)| name.number).collect();
+    let stale = Arc::<Stale>::default();
     let mut inner = Inner {
         name: name.clone(),
         epoch,
         filling: Filling::new(
             found.packs.clone(),
             epoch,
-            (health.clone(), trails),
+            (health.clone(), trails, stale.clone()),
             options.threads,
         ),
+        holds: Holds::new(epoch, shut),
+        sweep: Mutex::new(Sweep::begin(found.doomed, options.clock.elapsed())),
+        stale,
         proof: Proof::new(bucket.as_ref(), &found.journal, options),
         packs: found.packs,
         loader: found.loader,

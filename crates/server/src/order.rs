@@ -268,7 +268,9 @@ fn room_for(record: &Record) -> Room {
         | Record::Left { .. }
         | Record::Dropped { .. }
         | Record::Revoked { .. }
-        | Record::Ousted { .. } => Room::Last,
+        | Record::Ousted { .. }
+        | Record::Condemned(_)
+        | Record::Reclaimed(_) => Room::Last,
         Record::DriveCreated { .. }
         | Record::SessionOpened { .. }
         | Record::Granted { .. }

@@ -7,9 +7,10 @@
 use crate::drive::Threads;
 use crate::health::Health;
 use crate::known::Known;
+use crate::reclaim::Stale;
 use crate::trail::Trails;
 use parking_lot::Mutex;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -54,6 +55,7 @@ pub(crate) struct Filling {
     recent: Mutex<Recent>,
     known: Known,
     trails: Trails,
+    stale: Arc<Stale>,
     /// Packs of one kind that are sealed at once.
     seals_max: usize,
 }
@@ -85,7 +87,7 @@ impl Filling {
     pub(crate) fn new(
         packs: Arc<Packs>,
         epoch: Epoch,
-        (health, trails): (Arc<Health>, Trails),
+        (health, trails, stale): (Arc<Health>, Trails, Arc<Stale>),
         threads: Threads,
     ) -> Self {
         let seals_max = match threads {
@@ -103,6 +105,7 @@ impl Filling {
             recent: Mutex::default(),
             known: Known::default(),
             trails,
+            stale,
             seals_max,
         }
     }
@@ -129,6 +132,12 @@ impl Filling {
         let (place, filled) = self.append((&self.chunks, load), EntryKind::Chunk, digest, bytes)?;
         self.recent.lock().add(place.clone());
         Ok((place, filled))
+    }
+
+    /// Finds nothing in some packs any more, whatever is brought.
+    pub(crate) fn forget(&self, packs: &BTreeSet<PackNumber>) {
+        self.known.forget(packs);
+        self.recent.lock().forget(packs);
     }
 
     /// Tells whether a chunk of this length is a reason to learn what earlier owners have stored; once.
@@ -237,6 +246,7 @@ impl Filling {
                 .append(kind, digest, bytes)
                 .inspect_err(|_| self.stop_if_broken(&writer));
             if let Some(place) = appended? {
+                self.stale.add(bytes.len() as u64);
                 return Ok((place, filled));
             }
             fill.lock().end(writer.number());
@@ -381,6 +391,12 @@ impl Fill {
 }
 
 impl Recent {
+    fn forget(&mut self, packs: &BTreeSet<PackNumber>) {
+        let places = &mut self.places;
+        places.retain(|_, place| !packs.contains(&place.at.pack));
+        self.order.retain(|digest| places.contains_key(digest));
+    }
+
     fn add(&mut self, place: ChunkPlace) {
         let digest = place.at.digest;
         if self.places.insert(digest, place).is_none() {

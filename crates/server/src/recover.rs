@@ -6,6 +6,7 @@ use crate::decide::after;
 use crate::fold::{RowPacks, not_a_state};
 use crate::load::Loader;
 use crate::place::NUMBER_BITS;
+use crate::reclaim::Doomed;
 use crate::state::{After, State};
 use crate::trail;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,6 +29,8 @@ pub(crate) struct Recovered {
     pub(crate) journal: Arc<Journal>,
     /// The record that the newest manifest follows, when nothing came behind it.
     pub(crate) folded: Option<Seq>,
+    /// What was given up and is still there.
+    pub(crate) doomed: Doomed,
     /// The records since: how many.
     pub(crate) records: u64,
     /// Bytes of the records since.
@@ -85,6 +88,7 @@ pub(crate) fn recover(
     let folded = opening.manifest().map(|manifest| manifest.at.seq);
     let journal = opening.go_on(replayed)?;
     recovery.recover_open_packs()?;
+    let doomed = recovery.forget_condemned();
     let Recovery {
         state,
         memory,
@@ -103,6 +107,7 @@ pub(crate) fn recover(
         packs,
         journal,
         folded,
+        doomed,
         records,
         record_bytes,
         notices,
@@ -253,6 +258,18 @@ impl<'a> Recovery<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Reads no more what was given up, now that replaying needs it no more; returns what of it is still there.
+    fn forget_condemned(&self) -> Doomed {
+        let known: BTreeSet<PackName> = self.packs.table().into_iter().collect();
+        let condemned = self.state.condemned();
+        let left: Vec<_> = condemned
+            .into_iter()
+            .filter(|(name, _)| known.contains(name))
+            .collect();
+        left.iter().for_each(|(name, _)| self.packs.forget(*name));
+        Doomed::left(left)
     }
 
     /// Tells whether nothing can name what an open pack holds of which the records since the manifest name nothing. Whatever names

@@ -118,6 +118,7 @@ impl Inner {
             self.leave(session, branch)?;
         }
         self.accept(|_| Ok((Record::SessionClosed { session }, ())))?;
+        self.holds.end(session);
         self.with(|live| {
             live.heard.last.remove(&session);
             Ok(())

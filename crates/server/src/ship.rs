@@ -12,13 +12,14 @@ use crate::shared::Decided;
 use crate::state::permit::because;
 use crate::state::{After, Open, Session, State, batch_digest};
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tenure_core::Branch;
 use tenure_journal::Journal;
 use tenure_model::codec::Codec;
 use tenure_model::{
-    Batch, BranchId, ChunkPlace, Digest, Epoch, Op, PackNumber, Record, Refusal, Seq, SessionId, limits,
+    Batch, BranchId, ChunkPlace, Digest, Epoch, Failure, Op, PackNumber, Record, Refusal, Seq, SessionId,
+    limits,
 };
 use tenure_wire::{Chunk, Done, Error, Placed, Salvaged, Shipped};
 
@@ -53,6 +54,8 @@ struct Prepared {
     digest: Digest,
     bytes: Vec<u8>,
     after: Prospect,
+    /// The packs that it names.
+    names: BTreeSet<PackNumber>,
 }
 
 /// What a batch makes of its branch.
@@ -72,9 +75,6 @@ impl Inner {
         {
             self.work_on_known();
         }
-        let load = Load::of(chunks.iter().map(|chunk| chunk.bytes.len()).sum());
-        let mut any_filled = false;
-        let mut places = Vec::with_capacity(chunks.len());
         for chunk in chunks {
             if chunk.bytes.is_empty() || chunk.bytes.len() > limits::CHUNK_LEN_MAX {
                 return Err(Refusal::InvalidArgument.into());
@@ -82,11 +82,10 @@ impl Inner {
             if !hosted && Digest::of(chunk.bytes) != chunk.digest {
                 return Err(Refusal::Because("a chunk's digest is not that of its bytes".into()).into());
             }
-            let placed = self.filling.place(chunk.digest, chunk.bytes, load);
-            let (place, filled) = placed.map_err(|failure| self.health.before_anything(failure.into()))?;
-            any_filled |= filled;
-            places.push(place);
         }
+        let placed = self.place_claimed(chunks, |places| self.holds.claim(session, places));
+        let (places, any_filled, ()) =
+            placed.map_err(|failure| self.health.before_anything(failure.into()))?;
         if !hosted {
             self.filling
                 .hand_over(&places)
@@ -96,6 +95,28 @@ impl Inner {
             self.work_on_full_packs();
         }
         Ok(places)
+    }
+
+    /// Gives chunks their places, and claims those: again where a pack was given up in which one was found.
+    pub(crate) fn place_claimed<R>(
+        &self,
+        chunks: &[Chunk<'_>],
+        claim: impl Fn(&[ChunkPlace]) -> Result<R, BTreeSet<PackNumber>>,
+    ) -> Result<(Vec<Placed>, bool, R), Failure> {
+        let load = Load::of(chunks.iter().map(|chunk| chunk.bytes.len()).sum());
+        let mut any_filled = false;
+        loop {
+            let mut places = Vec::with_capacity(chunks.len());
+            for chunk in chunks {
+                let (place, filled) = self.filling.place(chunk.digest, chunk.bytes, load)?;
+                any_filled |= filled;
+                places.push(place);
+            }
+            match claim(&places) {
+                Ok(claim) => return Ok((places, any_filled, claim)),
+                Err(shut) => self.filling.forget(&shut),
+            }
+        }
     }
 
     /// Makes chunks durable that have their places. Those that were lost with an earlier owner are refused: they have none any more.
@@ -197,11 +218,11 @@ impl Inner {
         (session, before): (&Session, Branch),
     ) -> Result<Prepared, Error> {
         self.receive(&batch, session)?;
-        let after = match after.filter(|_| session.hosted) {
-            Some(after) => after,
+        let (after, names) = match after.filter(|_| session.hosted) {
+            Some(after) => (after, BTreeSet::new()),
             None => self.decide_batch(before, &batch, session, |_, _| Ok(()))?,
         };
-        self.secured(aim, (batch, digest), Prospect::Whole(after))
+        self.secured(aim, (batch, digest), (Prospect::Whole(after), names))
     }
 
     /// As `prepare`, of a session that shares the branch: others may change it until the batch is ordered.
@@ -219,13 +240,13 @@ impl Inner {
             touched.push(self.loader.ask(|| branch.touched(op))?);
             Ok(())
         };
-        let after = self.decide_batch(before.branch, &batch, session, note)?;
+        let (after, names) = self.decide_batch(before.branch, &batch, session, note)?;
         let decided = Decided {
             version: before.version,
             after,
             touched,
         };
-        self.secured(Aim::Branch, (batch, digest), Prospect::Part(decided))
+        self.secured(Aim::Branch, (batch, digest), (Prospect::Part(decided), names))
     }
 
     fn receive(&self, batch: &Batch, session: &Session) -> Result<(), Error> {
@@ -242,8 +263,9 @@ impl Inner {
         &self,
         aim: Aim,
         (mut batch, digest): (Batch, Digest),
-        after: Prospect,
+        (after, mut names): (Prospect, BTreeSet<PackNumber>),
     ) -> Result<Prepared, Error> {
+        names.extend(batch.chunks.iter().map(|chunk| chunk.at.pack));
         self.secure_chunks(&mut batch.chunks)?;
         let record = Record::Batch(batch);
         let bytes = record.written();
@@ -256,6 +278,7 @@ impl Inner {
             digest,
             bytes,
             after,
+            names,
         })
     }
 
@@ -289,6 +312,9 @@ impl Inner {
         }
         let _alone = self.restoring.lock();
         for (pack, places) in lost {
+            if self.holds.is_shut(pack) {
+                return Err(Refusal::NoChunk { at: places[0].at }.into());
+            }
             self.packs.restore(pack, &places)?;
         }
         Ok(())
@@ -352,10 +378,12 @@ impl Inner {
             digest,
             bytes,
             after,
+            names,
         } = prepared;
         let mut unordered = Some((bytes, told));
         let ordered = self.in_order(|live| {
             self.may_ship(aim, &live.state, &batch)?;
+            self.holds.name(&names).map_err(|pack| given_up(&batch, pack))?;
             let (after, lasting) = match &after {
                 Prospect::Whole(after) => (after.clone(), None),
                 Prospect::Part(decided) => {
@@ -395,5 +423,14 @@ impl Inner {
     pub(crate) fn settle_all(&self) -> Result<(), Error> {
         let journal = self.with(|live| live.journal().cloned())?;
         self.commit_through(&journal, journal.last())
+    }
+}
+
+/// Refuses a batch that names what was given up, with what is to be sent again.
+fn given_up(batch: &Batch, pack: PackNumber) -> Refusal {
+    let named = batch.chunks.iter().find(|chunk| chunk.at.pack == pack);
+    match named {
+        Some(chunk) => Refusal::NoChunk { at: chunk.at },
+        None => because(&format!("the batch names what was given up with pack {pack}")),
     }
 }

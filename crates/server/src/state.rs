@@ -10,6 +10,7 @@
 mod ancestry;
 mod apply;
 mod changed;
+mod condemned;
 pub(crate) mod permit;
 mod recent;
 mod row;
@@ -18,6 +19,7 @@ pub(crate) mod sharing;
 use ancestry::Ancestry;
 pub(crate) use ancestry::FoldedEdge;
 pub(crate) use changed::News;
+pub(crate) use condemned::object;
 use row::{GRANTS, KEYS, LINES, NAMES, PACKS, SESSIONS, number_of};
 pub(crate) use row::{Grant, Head, Keyed, Line, LineKind, Session};
 use std::collections::BTreeMap;
@@ -246,6 +248,8 @@ impl State {
             | Record::Ousted { .. }
             | Record::Renamed { .. }
             | Record::Planned(_)
+            | Record::Condemned(_)
+            | Record::Reclaimed(_)
             | Record::Turned(_) => None,
             Record::Act(act) => Some(act.branch),
             Record::Dropped { branch, .. } => Some(*branch),

@@ -1,5 +1,5 @@
-//! What is done about lines without being asked for: branches and checkpoints go whose time is over, and checkpoints are made
-//! (`crate::automatic`).
+//! What is done without being asked for: branches and checkpoints go whose time is over, checkpoints are made (`crate::automatic`), and
+//! what nothing needs is given back (`crate::reclaim`).
 //!
 //! Invariant: what goes, goes by a record that says so, so whoever replays the journal asks no clock; and nothing goes that somebody
 //! holds or shares.
@@ -33,6 +33,13 @@ impl Inner {
         }
     }
 
+    /// Notes that what a line holds may be needed no more.
+    pub(crate) fn note_deletion(&self, live: &Live, id: BranchId) {
+        let line = live.state.line(id);
+        let totals = line.map(|line| live.state.totals(id, &line));
+        self.stale.add(totals.map_or(0, |totals| totals.bytes));
+    }
+
     /// Does what is due, and returns after how long more may be, if ever.
     pub(crate) fn tend(&self) -> Option<Duration> {
         let rests = [
@@ -43,6 +50,10 @@ impl Inner {
             self.make_checkpoints().unwrap_or_else(|error| {
                 tracing::warn!(%error, "checkpoints that are due are not made");
                 Some(REST)
+            }),
+            self.sweep().unwrap_or_else(|error| {
+                tracing::warn!(%error, "nothing is given back: what is needed cannot be told");
+                None
             }),
         ];
         let rest = rests.into_iter().flatten().min();
@@ -55,7 +66,10 @@ impl Inner {
         let (mut over, rest) = self.with(|live| Ok(live.passing(now)))?;
         let is_all = over.len() <= AT_ONCE_MAX;
         over.truncate(AT_ONCE_MAX);
-        self.accept_all(&over, |live, line| live.end_of(line, now))?;
+        self.accept_all(&over, |live, line| {
+            self.note_deletion(live, line);
+            live.end_of(line, now)
+        })?;
         Ok(if is_all { rest } else { Some(Duration::ZERO) })
     }
 }

@@ -1,15 +1,18 @@
 //! What each branch and checkpoint needs of the bucket: what nothing else needs, and what several share.
 //!
 //! Each page and chunk is looked at once, or twice where several need it, however many branches there are: what a second one needs is
-//! shared from there down. Invariant: every byte is counted once.
+//! shared from there down. Invariant: every byte is counted once; what is not told to be needed here, nothing that the drive knows needs.
 
 use crate::drive::Inner;
-use std::collections::HashMap;
-use tenure_core::Stored;
-use tenure_model::Address;
+use crate::state::State;
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::time::Duration;
+use tenure_core::tree::Pages;
+use tenure_core::{Branch, Stored};
+use tenure_model::{Address, BranchId, PackNumber};
 use tenure_wire::{Error, LineUsage, Usage};
 
-/// Lines, by their place in the list of all.
+/// Who needs something, by the place in the list of all.
 type Place = u32;
 
 /// Who needs something.
@@ -21,87 +24,207 @@ struct Needed {
     by_branch: bool,
 }
 
-/// What was found so far, and which line is looked at.
+/// What was found so far, and who is looked at.
 #[derive(Default)]
 struct Needs {
     pages: HashMap<Address, Needed>,
     chunks: HashMap<Address, Needed>,
-    line: Place,
+    /// Pages of the drive's own rows.
+    rows: HashSet<Address>,
+    place: Place,
     is_branch: bool,
 }
+
+/// One who needs something.
+enum By {
+    Line(LineUsage),
+    History,
+    Readers,
+}
+
+/// A search for what is needed, which goes on from where it was.
+pub(crate) struct Survey {
+    needs: Needs,
+    all: Vec<By>,
+    left: VecDeque<(Place, Branch)>,
+    is_branch: Vec<bool>,
+}
+
+/// What is needed of a pack, in bytes; also where that is none that the pack has.
+pub(crate) type Live = BTreeMap<PackNumber, u64>;
 
 impl Inner {
     pub(crate) fn usage(&self) -> Result<Usage, Error> {
         // Pages that were never written have no size.
         self.fold()?;
-        let mut state = self.with(|live| Ok(live.state.clone()))?;
-        let mut needs = Needs::default();
-        let mut lines = Vec::new();
-        for (id, line) in state.lines() {
-            let branch = state.opened(id).expect("the line was listed just now").branch;
-            needs.is_branch = line.kind.is_branch();
-            self.loader.ask(|| branch.stored_parts(&mut needs))?;
-            needs.line += 1;
-            lines.push(LineUsage {
-                line: id,
-                name: line.name,
-                is_branch: line.kind.is_branch(),
-                own: 0,
-            });
-            self.work_on_pages();
-        }
-        self.counted(&needs, lines)
+        let state = self.with(|live| Ok(live.state.clone()))?;
+        let mut survey = Survey::begin(state, Vec::new());
+        while !survey.go_on(self, Duration::MAX)? {}
+        self.used(&survey)
     }
 
-    fn counted(&self, needs: &Needs, lines: Vec<LineUsage>) -> Result<Usage, Error> {
-        let mut usage = Usage {
-            lines,
-            shared: 0,
-            by_checkpoints: 0,
-        };
+    /// Returns what was found to be needed, by whom.
+    pub(crate) fn used(&self, survey: &Survey) -> Result<Usage, Error> {
+        let mut usage = Usage::default();
+        let mut own = vec![0; survey.all.len()];
+        let needs = &survey.needs;
         for (at, needed) in needs.pages.iter().chain(&needs.chunks) {
-            // What was lost and is put back from elsewhere has no place in a pack.
-            let bytes = self.packs.find(*at)?.map_or(0, |entry| u64::from(entry.len));
+            let bytes = self.len_of(at)?;
             if !needed.is_shared {
-                usage.lines[needed.by as usize].own += bytes;
+                own[needed.by as usize] += bytes;
             } else if needed.by_branch {
                 usage.shared += bytes;
             } else {
                 usage.by_checkpoints += bytes;
             }
         }
+        for (by, own) in survey.all.iter().zip(own) {
+            match by {
+                By::Line(line) => usage.lines.push(LineUsage { own, ..line.clone() }),
+                By::History => usage.by_history += own,
+                By::Readers => usage.by_readers += own,
+            }
+        }
         Ok(usage)
+    }
+
+    /// Returns how many bytes of each pack are needed.
+    pub(crate) fn live(&self, survey: &Survey) -> Result<Live, Error> {
+        let mut live = Live::new();
+        for at in survey.needs.all() {
+            *live.entry(at.pack).or_default() += self.len_of(at)?;
+        }
+        Ok(live)
+    }
+
+    fn len_of(&self, at: &Address) -> Result<u64, Error> {
+        // What was lost and is put back from elsewhere has no place in a pack.
+        Ok(self.packs.find(*at)?.map_or(0, |entry| u64::from(entry.len)))
+    }
+}
+
+impl Survey {
+    /// Begins with all that a state leads to, and states that somebody reads.
+    pub(crate) fn begin(mut state: State, reads: Vec<Branch>) -> Self {
+        let mut survey = Self {
+            needs: Needs::default(),
+            all: Vec::new(),
+            left: VecDeque::new(),
+            is_branch: Vec::new(),
+        };
+        let rows = state.rows().pages(&mut RowPages(&mut survey.needs.rows));
+        rows.expect("the drive's own rows stay in memory");
+        let mut places = BTreeMap::<BranchId, Place>::new();
+        for (id, line) in state.lines() {
+            let branch = state.opened(id).expect("the line was listed just now").branch;
+            let is_branch = line.kind.is_branch();
+            let by = By::Line(LineUsage {
+                line: id,
+                name: line.name,
+                is_branch,
+                own: 0,
+            });
+            let place = survey.add(by, is_branch);
+            places.insert(id, place);
+            survey.left.push_back((place, branch));
+        }
+        let history = survey.add(By::History, false);
+        for ((stretch, since), _) in state.edges() {
+            let branch = state
+                .named_by((stretch, since))
+                .expect("the edge was listed just now");
+            // What a line has of others goes with it.
+            let place = places.get(&stretch.line).copied().unwrap_or(history);
+            survey.left.push_back((place, branch));
+        }
+        let readers = survey.add(By::Readers, false);
+        survey
+            .left
+            .extend(reads.into_iter().map(|branch| (readers, branch)));
+        survey
+    }
+
+    fn add(&mut self, by: By, is_branch: bool) -> Place {
+        self.all.push(by);
+        self.is_branch.push(is_branch);
+        (self.all.len() - 1) as Place
+    }
+
+    /// Goes on for so long; tells whether nothing is left. A page that cannot be read is a failure: then nothing is known.
+    pub(crate) fn go_on(&mut self, inner: &Inner, time: Duration) -> Result<bool, Error> {
+        let until = inner.options.clock.elapsed().saturating_add(time);
+        while let Some((place, branch)) = self.left.front() {
+            self.needs.place = *place;
+            self.needs.is_branch = self.is_branch[*place as usize];
+            loop {
+                match branch.stored_parts(&mut self.needs) {
+                    Ok(()) => break,
+                    Err(missing) => inner.loader.load(&missing)?,
+                }
+                if inner.options.clock.elapsed() >= until {
+                    return Ok(false);
+                }
+            }
+            self.left.pop_front();
+            inner.work_on_pages();
+            if inner.options.clock.elapsed() >= until {
+                break;
+            }
+        }
+        Ok(self.left.is_empty())
+    }
+
+    /// Tells whether an address is needed.
+    pub(crate) fn needs(&self, at: &Address) -> bool {
+        let needs = &self.needs;
+        needs.pages.contains_key(at) || needs.chunks.contains_key(at) || needs.rows.contains(at)
     }
 }
 
 impl Needs {
-    fn note(all: &mut HashMap<Address, Needed>, at: &Address, line: Place, is_branch: bool) {
+    fn all(&self) -> impl Iterator<Item = &Address> {
+        self.pages.keys().chain(self.chunks.keys()).chain(&self.rows)
+    }
+
+    fn note(all: &mut HashMap<Address, Needed>, at: &Address, place: Place, is_branch: bool) {
         let needed = all.entry(*at).or_insert(Needed {
-            by: line,
-            last: line,
+            by: place,
+            last: place,
             is_shared: false,
             by_branch: is_branch,
         });
-        needed.is_shared |= needed.by != line;
+        needed.is_shared |= needed.by != place;
         needed.by_branch |= is_branch;
-        needed.last = line;
+        needed.last = place;
     }
 }
 
 impl Stored for Needs {
     fn is_known(&mut self, page: &Address) -> bool {
-        let (line, is_branch) = (self.line, self.is_branch);
+        let (place, is_branch) = (self.place, self.is_branch);
         self.pages.get(page).is_some_and(|needed| {
             let is_all_told = needed.is_shared && (needed.by_branch || !is_branch);
-            needed.last == line || is_all_told
+            needed.last == place || is_all_told
         })
     }
 
     fn page(&mut self, at: &Address) {
-        Self::note(&mut self.pages, at, self.line, self.is_branch);
+        Self::note(&mut self.pages, at, self.place, self.is_branch);
     }
 
     fn chunk(&mut self, at: &Address) {
-        Self::note(&mut self.chunks, at, self.line, self.is_branch);
+        Self::note(&mut self.chunks, at, self.place, self.is_branch);
+    }
+}
+
+struct RowPages<'a>(&'a mut HashSet<Address>);
+
+impl Pages for RowPages<'_> {
+    fn is_known(&mut self, at: &Address) -> bool {
+        self.0.contains(at)
+    }
+
+    fn visit(&mut self, at: &Address) {
+        self.0.insert(*at);
     }
 }

@@ -9,19 +9,21 @@ use crate::state::Session;
 use std::collections::BTreeSet;
 use tenure_core::Branch;
 use tenure_model::op::RenameMode;
-use tenure_model::{Address, Batch, ChunkPlace, Extent, Ino, Op, Refusal};
+use tenure_model::{Address, Batch, ChunkPlace, Extent, Ino, Op, PackNumber, Refusal};
 use tenure_wire::Error;
 
 impl Inner {
     /// Decides each op of a batch again, and holds it against what its session may do; `and` hears of each, with the branch before it.
+    /// Returns the branch after it, and the packs that its ops name.
     pub(crate) fn decide_batch(
         &self,
         branch: Branch,
         batch: &Batch,
         session: &Session,
         mut and: impl FnMut(&Branch, &Op) -> Result<(), Error>,
-    ) -> Result<Branch, Error> {
+    ) -> Result<(Branch, BTreeSet<PackNumber>), Error> {
         self.vet_places(&batch.chunks)?;
+        let mut named = BTreeSet::new();
         let listed: BTreeSet<Address> = batch.chunks.iter().map(|chunk| chunk.at).collect();
         let may = |branch: &Branch, op: &Op| {
             and(branch, op)?;
@@ -33,12 +35,17 @@ impl Inner {
             } else {
                 &[]
             };
-            pieces
-                .iter()
-                .try_for_each(|piece| self.vet_extent(&piece.extent, &listed))
+            pieces.iter().try_for_each(|piece| {
+                if let Extent::Chunk { at, .. } = &piece.extent {
+                    named.insert(at.pack);
+                }
+                self.vet_extent(&piece.extent, &listed)
+            })
         };
-        self.health
-            .guard(self.epoch, || decide::after_ops(branch, batch, &self.loader, may))
+        let after = self
+            .health
+            .guard(self.epoch, || decide::after_ops(branch, batch, &self.loader, may))?;
+        Ok((after, named))
     }
 
     /// Refuses places that are not what the packs say.

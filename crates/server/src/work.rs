@@ -111,7 +111,8 @@ pub(crate) fn start(inner: &Arc<Inner>) -> JoinHandle<()> {
                 let soon = clock.elapsed() + NEWS_REST;
                 due = Some(due.map_or(soon, |due| due.min(soon)));
             }
-            if todo.tend {
+            // What was written or folded may have made something needless.
+            if todo.tend || todo.seal || todo.fold {
                 due = inner.tend().map(|rest| clock.elapsed() + rest);
             }
         }

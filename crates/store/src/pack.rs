@@ -16,6 +16,7 @@ pub(crate) mod index;
 mod lost;
 mod packs;
 mod recover;
+mod rewrite;
 mod seal;
 mod sealed;
 mod thread;

@@ -7,6 +7,7 @@ pub mod frame;
 pub mod line;
 pub mod message;
 pub mod owner;
+pub mod reclaim;
 pub mod shared;
 pub mod transport;
 
@@ -16,6 +17,7 @@ pub use owner::{
     MergeTold, NOTE, Opened, Owner, Placed, ResolveAsk, Room, Salvaged, SealedPack, Shared, Shipped,
     Standing, Standings, Status, Turned, UNSEEN, Verified, Who, identity,
 };
+pub use reclaim::{Placings, ReclaimAsk, ReclaimTold};
 pub use transport::{
     Connection, Dial, Dialer, Door, Greeting, Host, HostPort, Limits, Patience, ServerAddress, Servers,
     Service, Stream, Unencrypted, Whereabouts, serve, unix, web,

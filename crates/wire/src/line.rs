@@ -122,6 +122,10 @@ pub struct Usage {
     pub shared: u64,
     /// What several checkpoints need, and no branch.
     pub by_checkpoints: u64,
+    /// What no branch and no checkpoint needs, but states to which merges go back.
+    pub by_history: u64,
+    /// What is needed by who reads a state that is no branch's and no checkpoint's any more.
+    pub by_readers: u64,
 }
 
 /// What a branch or checkpoint needs that nothing else does.

@@ -10,6 +10,7 @@ mod greeting;
 mod lent;
 mod line;
 mod merge;
+mod reclaim;
 mod request;
 mod response;
 mod shared;

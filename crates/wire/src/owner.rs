@@ -4,6 +4,7 @@
 //! accepted before is durable too.
 
 use crate::line::{BranchInfo, CheckpointAsk, Created, ForkAsk, Usage};
+use crate::reclaim::{Placings, ReclaimAsk, ReclaimTold};
 use crate::shared::{
     Borrow, Borrowed, Brought, Deed, Heard, LockAsk, Look, Next, Ordered, Seen, Sharer, Stand, Yield,
 };
@@ -565,6 +566,13 @@ pub trait Owner<B>: Send + Sync {
 
     /// Returns what branches and checkpoints need of the bucket: every page is written for it, and looked at.
     fn usage(&self) -> Result<Usage, Error>;
+
+    /// Gives up what nothing needs, and deletes it once no recovery reads it. Refused while another asks the same.
+    fn reclaim(&self, ask: ReclaimAsk) -> Result<ReclaimTold, Error>;
+
+    /// Says that a session will name nothing any more of what was placed for it the first so many times, where the owner's epoch is
+    /// `said`'s; returns how often something was placed by now. Until then it is kept for the session.
+    fn forgo(&self, session: SessionId, said: Placings) -> Result<Placings, Error>;
 
     /// Writes every page and a manifest, so that older segments may go.
     fn fold(&self) -> Result<(), Error>;

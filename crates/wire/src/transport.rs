@@ -13,6 +13,7 @@ mod address;
 mod answer;
 mod come;
 mod connection;
+mod group;
 mod guest;
 mod lane;
 mod link;

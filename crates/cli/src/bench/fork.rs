@@ -6,6 +6,7 @@
 
 mod depth;
 mod differ;
+mod reclaim;
 mod rival;
 mod sizes;
 mod status;
@@ -103,6 +104,7 @@ const WORK: &[(&str, Work)] = &[
     ("sizes", sizes::measure),
     ("swarm", swarm::at_once),
     ("space", swarm::space),
+    ("reclaim", reclaim::measure),
     ("depth", depth::measure),
     ("diff", differ::measure),
     ("status", status::measure),

@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         key(one).cmp(&key(other))
     });
     let own: u64 = usage.lines.iter().map(|line| line.own).sum();
-    let total = own + usage.shared + usage.by_checkpoints;
+    let total = own + usage.shared + usage.by_checkpoints + usage.by_history + usage.by_readers;
     if args.json {
         let rows: Vec<_> = rows.iter().map(json).collect();
         return output::json(&serde_json::json!({
@@ -79,6 +79,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             "own": own,
             "shared": usage.shared,
             "shared_by_checkpoints": usage.by_checkpoints,
+            "history": usage.by_history,
+            "readers": usage.by_readers,
             "lines": rows,
         }));
     }
@@ -99,13 +101,22 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         .filter(|row| row.is_automatic())
         .map(|row| row.usage.own)
         .sum();
-    let sums = [
+    let seldom = [
+        ("held by states to which merges go back", usage.by_history),
+        ("held by who reads what is gone", usage.by_readers),
+    ];
+    let mut sums = vec![
         ("shared by branches", usage.shared),
         ("held by several checkpoints and no branch", usage.by_checkpoints),
         ("held by single checkpoints that the drive made", automatic),
-        ("in all", total),
     ];
-    output::facts(&sums.map(|(what, bytes)| (what.to_owned(), output::bytes(bytes))))
+    sums.extend(seldom.into_iter().filter(|(_, bytes)| *bytes > 0));
+    sums.push(("in all", total));
+    let facts: Vec<_> = sums
+        .into_iter()
+        .map(|(what, bytes)| (what.to_owned(), output::bytes(bytes)))
+        .collect();
+    output::facts(&facts)
 }
 
 fn json(row: &Row<'_>) -> serde_json::Value {

@@ -15,6 +15,7 @@ mod network;
 mod odd;
 mod output;
 mod privileges;
+mod reclaimed;
 mod refused;
 mod served;
 mod services;

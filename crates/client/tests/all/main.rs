@@ -16,6 +16,7 @@ mod listing;
 mod merge;
 mod near;
 mod random;
+mod reclaim;
 mod salvage;
 mod serving;
 mod shared;

@@ -16,8 +16,8 @@ use tenure_wire::shared::{
 };
 use tenure_wire::{
     Access, BranchInfo, CheckpointAsk, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error,
-    ForkAsk, Hold, Lent, MergeAsk, MergeTold, Opened, Owner, Placed, ResolveAsk, Room, Salvaged, SealedPack,
-    Shipped, Standings, Status, Turned, Usage, Who,
+    ForkAsk, Hold, Lent, MergeAsk, MergeTold, Opened, Owner, Placed, Placings, ReclaimAsk, ReclaimTold,
+    ResolveAsk, Room, Salvaged, SealedPack, Shipped, Standings, Status, Turned, Usage, Who,
 };
 
 /// Is called once.
@@ -350,6 +350,14 @@ impl Owner<Branch> for Watched {
 
     fn status(&self) -> Result<Status, Error> {
         self.drive.status()
+    }
+
+    fn reclaim(&self, ask: ReclaimAsk) -> Result<ReclaimTold, Error> {
+        self.drive.reclaim(ask)
+    }
+
+    fn forgo(&self, session: SessionId, said: Placings) -> Result<Placings, Error> {
+        self.drive.forgo(session, said)
     }
 
     fn usage(&self) -> Result<Usage, Error> {

@@ -157,6 +157,12 @@ impl Order {
         }
     }
 
+    /// Returns the record that the older of the two manifests follows that are kept: no recovery begins before it. None while there are
+    /// fewer.
+    pub fn reached(&self) -> Option<Seq> {
+        publish::reached(self)
+    }
+
     /// Makes a manifest durable, then deletes the segments and manifests that no recovery needs any more.
     ///
     /// It must be of this epoch, at or behind where that began, and not beyond what is durable.

@@ -19,6 +19,13 @@ pub(super) fn publish(order: &Order, manifest: &Manifest) -> Result<(), Failure>
     Ok(())
 }
 
+/// Returns the record that the older of the manifests follows that are kept.
+pub(super) fn reached(order: &Order) -> Option<Seq> {
+    let manifests = order.manifests.lock();
+    let before = manifests.len().checked_sub(MANIFESTS_KEPT)?;
+    Some(manifests[before])
+}
+
 fn check(order: &Order, manifest: &Manifest) -> Result<(), Failure> {
     let claim = &order.claim;
     let seq = manifest.at.seq;

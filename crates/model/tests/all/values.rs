@@ -8,8 +8,8 @@ use tenure_model::batch::{Batch, ChunkPlace};
 use tenure_model::record::{Maker, Plan, Source};
 use tenure_model::{
     Act, ActId, Address, Attr, AttrChange, BranchId, BranchName, CheckpointName, Digest, Epoch, Extent, Ino,
-    Kind, Name, NewNode, Op, PackNumber, Past, Piece, Record, RenameMode, RequestKey, Root, Seq, SessionId,
-    Stretch, Timestamp, Turn, Why, XattrMode, XattrName, limits,
+    Kind, Name, NewNode, Op, PackNumber, PackObject, Past, Piece, Reclaimed, Record, RenameMode, RequestKey,
+    Root, Seq, SessionId, Stretch, Timestamp, Turn, Why, XattrMode, XattrName, limits,
 };
 
 /// Numbers of every length, the small and the extreme ones often.
@@ -412,6 +412,18 @@ fn branch_record() -> BoxedStrategy<Record> {
         (number(), number()).prop_map(|(every_secs, keep_secs)| Record::Planned(Plan {
             every_secs,
             keep_secs
+        })),
+        vec((number(), any::<[u8; 8]>()), 0..4).prop_map(|objects| {
+            let object = |(pack, tag)| PackObject {
+                pack: PackNumber(pack),
+                tag,
+            };
+            Record::Condemned(objects.into_iter().map(object).collect())
+        }),
+        (number(), number(), time()).prop_map(|(objects, bytes, time)| Record::Reclaimed(Reclaimed {
+            objects,
+            bytes,
+            time
         })),
         branch.clone().prop_map(|branch| Record::BranchDeleted { branch }),
         (

@@ -3,15 +3,15 @@
 use super::Undone;
 use super::changes::How;
 use crate::drive::Inner;
+use crate::holds::Claim;
 use crate::order::{Live, Room};
-use crate::place::Load;
 use crate::state::permit::because;
 use crate::vet::number_of;
 use tenure_model::codec::Codec;
 use tenure_model::limits::{FILE_LEN_MAX, INLINE_LEN_MAX};
 use tenure_model::{Act, ActId, BranchId, ChunkPlace, Digest, Extent, Ino, Op, Piece, Record, Refusal};
 use tenure_wire::shared::{Deed, Ordered, Sharer, WriteAt};
-use tenure_wire::{Error, Hold};
+use tenure_wire::{Chunk, Error, Hold};
 
 /// Bytes of a write that ride in the journal where its pack is on a disk: above it, waiting for the pack costs less than writing
 /// them twice. Where a pack becomes durable only as a whole, every write rides in the journal.
@@ -23,7 +23,14 @@ pub(super) struct Asked<'a> {
     branch: BranchId,
     mark: Digest,
     deed: &'a Deed,
-    content: Option<(Extent, Vec<ChunkPlace>)>,
+    content: Option<Content>,
+}
+
+/// Bytes that have their place, which is claimed until the act is in order or never will be.
+struct Content {
+    extent: Extent,
+    chunks: Vec<ChunkPlace>,
+    _claim: Option<Claim>,
 }
 
 impl Inner {
@@ -69,7 +76,7 @@ impl Inner {
             Deed::Op(_) => None,
             Deed::Write { bytes, .. } => Some(self.content(bytes)?),
         };
-        let chunks = content.as_ref().map_or(0, |(_, chunks)| chunks.len());
+        let chunks = content.as_ref().map_or(0, |content| content.chunks.len());
         if chunks > 0 {
             let journal = self.with(|live| live.journal().cloned())?;
             journal.reserve(deed.weight())?;
@@ -86,14 +93,22 @@ impl Inner {
         })
     }
 
-    fn content(&self, bytes: &[u8]) -> Result<(Extent, Vec<ChunkPlace>), Error> {
+    fn content(&self, bytes: &[u8]) -> Result<Content, Error> {
         if bytes.len() <= INLINE_LEN_MAX {
-            return Ok((Extent::Inline(bytes.into()), Vec::new()));
+            return Ok(Content {
+                extent: Extent::Inline(bytes.into()),
+                chunks: Vec::new(),
+                _claim: None,
+            });
         }
-        let placed = self
-            .filling
-            .place(Digest::of(bytes), bytes, Load::of(bytes.len()));
-        let (mut place, filled) = placed.map_err(|failure| self.health.before_anything(failure.into()))?;
+        let chunk = Chunk {
+            digest: Digest::of(bytes),
+            bytes,
+        };
+        let placed = self.place_claimed(&[chunk], |places| self.holds.claim_for_now(places));
+        let (mut places, filled, claim) =
+            placed.map_err(|failure| self.health.before_anything(failure.into()))?;
+        let mut place = places.remove(0);
         if filled {
             self.work_on_full_packs();
         }
@@ -114,7 +129,11 @@ impl Inner {
             start: 0,
             len: place.len,
         };
-        Ok((extent, vec![place]))
+        Ok(Content {
+            extent,
+            chunks: vec![place],
+            _claim: Some(claim),
+        })
     }
 
     /// Puts an act in order, or finds it there.
@@ -257,7 +276,8 @@ impl Asked<'_> {
             Deed::Op(op) => return Ok((op.clone(), Vec::new())),
             Deed::Write { ino, at, time, .. } => (*ino, *at, *time),
         };
-        let (extent, chunks) = self.content.clone().ok_or(Refusal::InvalidArgument)?;
+        let Content { extent, chunks, .. } = self.content.as_ref().ok_or(Refusal::InvalidArgument)?;
+        let (extent, chunks) = (extent.clone(), chunks.clone());
         let offset = match at {
             WriteAt::Offset(offset) => offset,
             WriteAt::End => size_of(live, self.branch, ino)?,

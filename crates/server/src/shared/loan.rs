@@ -109,8 +109,12 @@ impl Inner {
             let inodes = part.inodes.iter().copied();
             share.cover.lend(lent, numbered(self.epoch, number), inodes);
         }
-        let version = numbered(self.epoch, share.changes.version());
+        let copy = (share.changes.version(), has);
+        let version = numbered(self.epoch, copy.0);
         let open = live.state.opened(who.branch).ok_or(Refusal::Stale)?;
+        if is_behind {
+            self.holds.read_copy(session, copy, &open.branch);
+        }
         Ok(Granted::Lent(Loan {
             number: numbered(self.epoch, number),
             parts,

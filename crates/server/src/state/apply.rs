@@ -115,6 +115,8 @@ impl State {
             Record::Turned(turn) => self.turn(turn, after),
             Record::Renamed { line, name } => self.rename(*line, name.as_str()),
             Record::Planned(plan) => self.put(&row::plan_key(), plan),
+            Record::Condemned(objects) => self.condemn(objects),
+            Record::Reclaimed(reclaimed) => self.note_reclaimed(*reclaimed),
         }
     }
 
@@ -211,9 +213,14 @@ impl State {
         }
     }
 
-    /// Writes into the rows which packs are sealed.
+    /// Writes into the rows which packs are sealed, and no more those that were given up.
     pub(crate) fn put_packs(&mut self, packs: &[PackName]) {
         let known: Vec<PackName> = self.packs();
+        for pack in known.iter().filter(|pack| packs.binary_search(pack).is_err()) {
+            if self.is_condemned(*pack) {
+                self.remove(&row::pack_key(pack.number));
+            }
+        }
         for pack in packs.iter().filter(|pack| known.binary_search(pack).is_err()) {
             self.put(&row::pack_key(pack.number), &row::Pack { tag: pack.tag });
         }

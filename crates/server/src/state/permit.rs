@@ -17,7 +17,10 @@ impl State {
             return Err(because("a drive begins once, with its first record"));
         }
         match record {
-            Record::DriveCreated { .. } | Record::Planned(_) => Ok(()),
+            Record::DriveCreated { .. }
+            | Record::Planned(_)
+            | Record::Condemned(_)
+            | Record::Reclaimed(_) => Ok(()),
             Record::SessionOpened { session, .. } => match self.session(*session) {
                 None => Ok(()),
                 Some(_) => Err(because("two sessions cannot have one number")),

@@ -10,7 +10,8 @@ use tenure_core::Totals;
 use tenure_model::codec::{Codec, Malformed, Reader, malformed, put_bytes, put_list, put_option, put_varint};
 use tenure_model::record::{Maker, Plan};
 use tenure_model::{
-    Address, BranchId, Digest, Ino, InoRange, PackNumber, RequestKey, Seq, SessionId, Stretch, Timestamp,
+    Address, BranchId, Digest, Ino, InoRange, PackNumber, PackObject, Reclaimed, RequestKey, Seq, SessionId,
+    Stretch, Timestamp,
 };
 
 const HEAD: u8 = 0;
@@ -25,6 +26,8 @@ const STRETCH: u8 = 8;
 const EDGE: u8 = 9;
 const KEY: u8 = 10;
 const PLAN: u8 = 11;
+const CONDEMNED: u8 = 20;
+const RECLAIMED: u8 = 21;
 
 /// The version of all rows; a state of a later one is refused.
 const VERSION: u8 = 1;
@@ -106,6 +109,30 @@ pub(crate) fn plan_key() -> [u8; 1] {
     [PLAN]
 }
 
+/// Key of an object of a pack that was given up.
+pub(crate) fn condemned_key(object: PackObject) -> [u8; 17] {
+    let mut key = [CONDEMNED; 17];
+    key[1..9].copy_from_slice(&object.pack.0.to_be_bytes());
+    key[9..].copy_from_slice(&object.tag);
+    key
+}
+
+/// Returns the object in such a key.
+pub(crate) fn condemned_of(key: &[u8]) -> PackObject {
+    let (pack, tag) = key[1..].split_at(8);
+    PackObject {
+        pack: PackNumber(u64::from_be_bytes(
+            pack.try_into().expect("keys of objects are 17 bytes"),
+        )),
+        tag: tag.try_into().expect("keys of objects are 17 bytes"),
+    }
+}
+
+/// Key of how much was given up since the drive was made.
+pub(crate) fn reclaimed_key() -> [u8; 1] {
+    [RECLAIMED]
+}
+
 /// First keys of the kinds, and what is behind the last of them.
 pub(crate) const LINES: (&[u8], &[u8]) = (&[LINE], &[NAME]);
 pub(crate) const NAMES: (&[u8], &[u8]) = (&[NAME], &[GRANT]);
@@ -116,6 +143,7 @@ pub(crate) const RECENTS: (&[u8], &[u8]) = (&[RECENT], &[SHARING]);
 pub(crate) const SHARINGS: (&[u8], &[u8]) = (&[SHARING], &[STRETCH]);
 pub(crate) const EDGES: (&[u8], &[u8]) = (&[EDGE], &[EDGE + 1]);
 pub(crate) const KEYS: (&[u8], &[u8]) = (&[KEY], &[KEY + 1]);
+pub(crate) const CONDEMNED_ONES: (&[u8], &[u8]) = (&[CONDEMNED], &[CONDEMNED + 1]);
 
 fn numbered(kind: u8, number: u64) -> [u8; 9] {
     let mut key = [kind; 9];
@@ -150,6 +178,8 @@ pub(crate) fn look_at(key: &[u8], value: &[u8]) -> Result<(), Malformed> {
         },
         Some(&KEY) => Keyed::parsed(value).map(drop),
         Some(&PLAN) if key.len() == 1 => Plan::parsed(value).map(drop),
+        Some(&CONDEMNED) if key.len() == 17 => u64::parsed(value).map(drop),
+        Some(&RECLAIMED) if key.len() == 1 => Reclaimed::parsed(value).map(drop),
         Some(_) | None => Err(malformed("row: it is of no kind")),
     }
 }

@@ -22,6 +22,8 @@ mod lent_random;
 mod lines;
 mod merge;
 mod owners;
+mod reclaim;
+mod reclaim_lost;
 mod repeats;
 mod room;
 mod scenario;

@@ -16,7 +16,9 @@ use tenure_model::{
 };
 use tenure_server::{Beginning, Drive, JournalSizes, Options, Threads};
 use tenure_store::{Bucket, MemoryBucket};
-use tenure_wire::{Access, CheckpointAsk, Chunk, Error, ForkAsk, Owner, Salvaged, Shared, Shipped, Who};
+use tenure_wire::{
+    Access, CheckpointAsk, Chunk, Error, ForkAsk, Owner, Placings, Salvaged, Shared, Shipped, Who,
+};
 
 /// A clock that moves when it is told.
 #[derive(Default)]
@@ -345,6 +347,12 @@ impl Holder {
         self.number += 1;
         self.previous = salvaged.digest;
         Ok(salvaged.stray)
+    }
+
+    /// Says that nothing is left that was placed and that no batch has named.
+    pub(crate) fn forgo(&self) {
+        let placings = self.drive.forgo(self.session, Placings::default()).unwrap();
+        self.drive.forgo(self.session, placings).unwrap();
     }
 
     pub(crate) fn give_back(self) {

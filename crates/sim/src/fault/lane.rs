@@ -17,8 +17,8 @@ use tenure_model::record::Plan;
 use tenure_model::{Address, Batch, BranchId, BranchName, Failure, Ino, InoRange, Refusal, SessionId};
 use tenure_wire::{
     Access, BranchInfo, CheckpointAsk, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error,
-    ForkAsk, Lent, MergeAsk, MergeTold, Opened, Owner, Placed, ResolveAsk, Room, Salvaged, Shipped,
-    Standings, Status, Turned, Usage, Who,
+    ForkAsk, Lent, MergeAsk, MergeTold, Opened, Owner, Placed, Placings, ReclaimAsk, ReclaimTold, ResolveAsk,
+    Room, Salvaged, Shipped, Standings, Status, Turned, Usage, Who,
 };
 
 /// Times that one call is asked again, as in `tenure_wire`.
@@ -294,6 +294,14 @@ impl Owner<Branch> for Lane {
 
     fn status(&self) -> Result<Status, Error> {
         self.call(|owner| owner.status())
+    }
+
+    fn reclaim(&self, ask: ReclaimAsk) -> Result<ReclaimTold, Error> {
+        self.call(|owner| owner.reclaim(ask))
+    }
+
+    fn forgo(&self, session: SessionId, said: Placings) -> Result<Placings, Error> {
+        self.call(|owner| owner.forgo(session, said))
     }
 
     fn usage(&self) -> Result<Usage, Error> {

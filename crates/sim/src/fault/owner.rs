@@ -12,8 +12,8 @@ use tenure_model::record::Plan;
 use tenure_model::{Address, Batch, BranchId, BranchName, Digest, Ino, InoRange, Op, SessionId};
 use tenure_wire::{
     Access, BranchInfo, CheckpointAsk, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error,
-    ForkAsk, Lent, MergeAsk, MergeTold, Opened, Owner, Placed, ResolveAsk, Room, Salvaged, Shipped,
-    Standings, Status, Turned, Usage, Who,
+    ForkAsk, Lent, MergeAsk, MergeTold, Opened, Owner, Placed, Placings, ReclaimAsk, ReclaimTold, ResolveAsk,
+    Room, Salvaged, Shipped, Standings, Status, Turned, Usage, Who,
 };
 
 /// Told by whoever syncs, so that a fault can wait for batches that nobody waits for.
@@ -281,6 +281,14 @@ impl Owner<Branch> for Planted {
 
     fn status(&self) -> Result<Status, Error> {
         self.inner.status()
+    }
+
+    fn reclaim(&self, ask: ReclaimAsk) -> Result<ReclaimTold, Error> {
+        self.honest().reclaim(ask)
+    }
+
+    fn forgo(&self, session: SessionId, said: Placings) -> Result<Placings, Error> {
+        self.honest().forgo(session, said)
     }
 
     fn usage(&self) -> Result<Usage, Error> {

@@ -24,8 +24,8 @@ use tenure_wire::shared::{
 };
 use tenure_wire::{
     Access, BranchInfo, CheckpointAsk, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error,
-    ForkAsk, Hold, Lent, MergeAsk, MergeTold, Opened, Owner, Placed, ResolveAsk, Room, Salvaged, Shipped,
-    Standings, Status, Turned, Usage, Who,
+    ForkAsk, Hold, Lent, MergeAsk, MergeTold, Opened, Owner, Placed, Placings, ReclaimAsk, ReclaimTold,
+    ResolveAsk, Room, Salvaged, Shipped, Standings, Status, Turned, Usage, Who,
 };
 
 /// Times that one call is asked again, as in `tenure_wire`.
@@ -502,6 +502,14 @@ impl Owner<Branch> for Post {
 
     fn status(&self) -> Result<Status, Error> {
         self.call(|owner, _| owner.status())
+    }
+
+    fn reclaim(&self, ask: ReclaimAsk) -> Result<ReclaimTold, Error> {
+        self.call(|owner, _| owner.reclaim(ask))
+    }
+
+    fn forgo(&self, session: SessionId, said: Placings) -> Result<Placings, Error> {
+        self.call_at_once(|owner| owner.forgo(session, said))
     }
 
     fn usage(&self) -> Result<Usage, Error> {

@@ -290,20 +290,32 @@ impl Packs {
         }
     }
 
-    fn add_sealed(&self, sealed: &Sealed) {
+    pub(super) fn add_sealed(&self, sealed: &Sealed) {
         let pack = SealedPack::of(sealed, self.uses.fetch_add(1, Ordering::Relaxed));
         self.insert(pack);
         self.forget_old_indexes(sealed.name.number);
     }
 
-    /// Deletes a sealed pack that nothing names any more.
-    pub fn delete(&self, number: PackNumber) -> Result<(), Failure> {
-        let Slot::Sealed(packs) = self.slot(number)? else {
-            return Err(Failure::DidNotHappen(format!("pack {number} is being filled")));
-        };
-        packs.iter().try_for_each(|pack| self.bucket.delete(pack.key()))?;
-        self.slots.write().remove(&number);
-        Ok(())
+    /// Reads an object of a sealed pack no more: what it alone holds is not there from now on.
+    pub fn forget(&self, name: PackName) {
+        let mut slots = self.slots.write();
+        if let Some(Slot::Sealed(packs)) = slots.get_mut(&name.number) {
+            packs.retain(|pack| pack.name() != name);
+            if packs.is_empty() {
+                slots.remove(&name.number);
+            }
+        }
+    }
+
+    /// Deletes an object of a sealed pack that nothing names any more.
+    pub fn delete(&self, name: PackName) -> Result<(), Failure> {
+        self.forget(name);
+        self.bucket.delete(&name.key(&self.drive))
+    }
+
+    /// Returns the length of a pack's object, as the bucket says it; none where it is not there.
+    pub fn object_len(&self, name: PackName) -> Result<Option<u64>, Failure> {
+        self.bucket.size(&name.key(&self.drive))
     }
 
     /// Returns all sealed packs, by number.

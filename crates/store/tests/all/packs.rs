@@ -124,7 +124,7 @@ fn a_listing_tells_sealed_packs_from_those_left_open() {
     content.check(&packs);
     packs.discard_open(number(4)).unwrap();
     assert_eq!(Packs::list(&*world.bucket, &drive()).unwrap().open, []);
-    packs.delete(number(3)).unwrap();
+    packs.delete(sealed.name).unwrap();
     assert_eq!(Packs::list(&*world.bucket, &drive()).unwrap().sealed, []);
     assert!(packs.read(content.addresses()[0]).is_err());
 }

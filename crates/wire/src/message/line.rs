@@ -219,13 +219,27 @@ impl Codec for Usage {
         put_list(out, &self.lines);
         put_varint(out, self.shared);
         put_varint(out, self.by_checkpoints);
+        // Nothing stands for none: so it was before there were any.
+        if self.by_history + self.by_readers > 0 {
+            put_varint(out, self.by_history);
+            put_varint(out, self.by_readers);
+        }
     }
 
     fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self {
+        let mut usage = Self {
             lines: input.list()?,
             shared: input.varint()?,
             by_checkpoints: input.varint()?,
-        })
+            ..Self::default()
+        };
+        if !input.is_empty() {
+            usage.by_history = input.varint()?;
+            usage.by_readers = input.varint()?;
+            if (usage.by_history, usage.by_readers) == (0, 0) {
+                return Err(malformed("usage"));
+            }
+        }
+        Ok(usage)
     }
 }

@@ -4,6 +4,7 @@ use super::fields::{branch, branch_name, many, put_flag, put_text, session, tag}
 use super::shared::Ask;
 use crate::line::{CheckpointAsk, ForkAsk};
 use crate::owner::{Access, Chunk, DiffAsk, MergeAsk, Placed, ResolveAsk, Who};
+use crate::reclaim::{Placings, ReclaimAsk};
 use crate::shared::Sharer;
 use std::borrow::Cow;
 use tenure_model::codec::{Codec, Malformed, Reader, malformed, put_bytes, put_list, put_varint};
@@ -98,6 +99,15 @@ pub enum Request<'a> {
     Plan,
     /// `Owner::usage`.
     Usage,
+    /// `Owner::reclaim`.
+    Reclaim(ReclaimAsk),
+    /// `Owner::forgo`.
+    Forgo {
+        /// Whose.
+        session: SessionId,
+        /// What the owner has said before.
+        said: Placings,
+    },
     /// `Owner::delete_branch`.
     DeleteBranch(BranchName),
     /// `Owner::have_shipped`.
@@ -289,6 +299,10 @@ kinds! {
     Order = 60,
     /// `Owner::rejoin`, of a session with batches that may be lost.
     Bring = 61,
+    /// `Owner::reclaim`.
+    ReclaimRoom = 70,
+    /// `Owner::forgo`.
+    Forgo = 71,
     /// `Owner::stand`.
     Stand = 80,
     /// `Owner::have_shipped`.
@@ -333,6 +347,8 @@ impl<'a> Request<'a> {
             Request::SetPlan(_) => Kind::SetPlan,
             Request::Plan => Kind::Plan,
             Request::Usage => Kind::Usage,
+            Request::Reclaim(_) => Kind::ReclaimRoom,
+            Request::Forgo { .. } => Kind::Forgo,
             Request::DeleteBranch(_) => Kind::DeleteBranch,
             Request::HaveShipped(_) => Kind::HaveShipped,
             Request::Branches => Kind::Branches,
@@ -415,6 +431,8 @@ impl<'a> Request<'a> {
                 put_varint(out, *offset);
                 put_varint(out, u64::from(*len));
             }
+            Request::Reclaim(ask) => ask.write(out),
+            Request::Forgo { session, said } => put_forgo(out, *session, said),
             Request::Room
             | Request::Usage
             | Request::Plan
@@ -494,7 +512,7 @@ impl<'a> Request<'a> {
             },
             Kind::SetPlan => Request::SetPlan(Plan::read(input)?),
             Kind::Plan => Request::Plan,
-            Kind::Usage => Request::Usage,
+            kind @ (Kind::Usage | Kind::ReclaimRoom | Kind::Forgo) => about_room(kind, input)?,
             Kind::DeleteBranch => Request::DeleteBranch(branch_name(input)?),
             Kind::HaveShipped => Request::HaveShipped(branch_name(input)?),
             Kind::Branches => Request::Branches,
@@ -630,4 +648,23 @@ fn read_place<'a>(input: &mut Reader<'a>) -> Result<Request<'a>, Malformed> {
     };
     let chunks = heads.into_iter().map(chunk).collect::<Result<_, Malformed>>()?;
     Ok(Request::Place { session, chunks })
+}
+
+fn put_forgo(out: &mut Vec<u8>, session: SessionId, said: &Placings) {
+    put_varint(out, session.0);
+    said.write(out);
+}
+
+/// Reads what is asked about the room that a drive takes.
+fn about_room<'a>(kind: Kind, input: &mut Reader<'_>) -> Result<Request<'a>, Malformed> {
+    Ok(if kind == Kind::ReclaimRoom {
+        Request::Reclaim(ReclaimAsk::read(input)?)
+    } else if kind == Kind::Forgo {
+        Request::Forgo {
+            session: session(input)?,
+            said: Placings::read(input)?,
+        }
+    } else {
+        Request::Usage
+    })
 }

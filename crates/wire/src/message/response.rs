@@ -13,6 +13,7 @@ use crate::owner::{
     Delegation, Differences, Lease, Lent, MergeTold, Opened, Placed, Room, SESSION_TTL, Salvaged, SealedPack,
     Shared, Shipped, Standings, Status, Turned, Verified,
 };
+use crate::reclaim::{Placings, ReclaimTold};
 use crate::shared::{Borrowed, Heard, Next, Ordered, Seen};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -79,6 +80,10 @@ pub enum Response<'a> {
     Plan(Plan),
     /// What is needed of the bucket.
     Usage(Usage),
+    /// What was given up, and what was not.
+    Reclaimed(ReclaimTold),
+    /// How often a session was given places.
+    Placings(Placings),
     /// What a holder that stands still does next; a branch is never shared across processes.
     Next(Next<Infallible>),
 }
@@ -167,6 +172,8 @@ impl<'a> Response<'a> {
             }
             Response::Plan(plan) => put(out, 29, plan),
             Response::Usage(usage) => put(out, 30, usage),
+            Response::Reclaimed(told) => put(out, 40, told),
+            Response::Placings(placings) => put(out, 41, placings),
             Response::Next(next) => {
                 out.push(50);
                 stand::put_next(out, next);
@@ -218,6 +225,8 @@ impl<'a> Response<'a> {
             26 => Response::Standings(Standings::read(input)?),
             29 => Response::Plan(Plan::read(input)?),
             30 => Response::Usage(Usage::read(input)?),
+            40 => Response::Reclaimed(ReclaimTold::read(input)?),
+            41 => Response::Placings(Placings::read(input)?),
             50 => Response::Next(stand::next(input)?),
             _ => return Err(malformed("response")),
         })

@@ -102,6 +102,8 @@ impl Unanswered {
             | Kind::SetPlan
             | Kind::Plan
             | Kind::Usage
+            | Kind::ReclaimRoom
+            | Kind::Forgo
             | Kind::DeleteBranch
             | Kind::HaveShipped
             | Kind::Stand
@@ -267,6 +269,8 @@ fn answer_about<B>(
         Request::SetPlan(plan) => owner.set_plan(plan).map(|()| Response::Done),
         Request::Plan => owner.plan().map(Response::Plan),
         Request::Usage => owner.usage().map(Response::Usage),
+        Request::Reclaim(ask) => owner.reclaim(ask).map(Response::Reclaimed),
+        Request::Forgo { session, said } => owner.forgo(session, said).map(Response::Placings),
         Request::DeleteBranch(name) => owner.delete_branch(&name).map(|()| Response::Done),
         Request::HaveShipped(name) => owner.have_shipped(&name).map(|()| Response::Done),
         Request::Branches => owner.branches().map(Response::Branches),

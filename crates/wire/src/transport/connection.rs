@@ -5,6 +5,7 @@
 //! with a failure that says whether they may have been done. Invariant: an answer of another kind than the call's is never taken for its answer.
 
 use super::come::{borrowed, lent, next};
+use super::group::groups;
 use super::lane::{Again, Lane, Lost, Purpose, REPEATS_MAX, Reply};
 use super::patience::{Dial, Patience};
 use crate::line::{BranchInfo, CheckpointAsk, Created, ForkAsk, Usage};
@@ -13,6 +14,7 @@ use crate::owner::{
     Access, Chunk, Delegation, DiffAsk, Differences, Done, Error, Hold, Lent, MergeAsk, MergeTold, Opened,
     Owner, Placed, ResolveAsk, Room, Salvaged, SealedPack, Shipped, Standings, Status, Turned, Who, identity,
 };
+use crate::reclaim::{Placings, ReclaimAsk, ReclaimTold};
 use crate::shared::{
     Borrow, Borrowed, Brought, Deed, Heard, LockAsk, Look, Next, Ordered, Seen, Sharer, Stand, Yield,
 };
@@ -32,10 +34,6 @@ use tenure_model::{
 
 /// How long is waited for what is only told to a person, such as free space: who asks may be a thread that serves others.
 const BRIEF_MAX: Duration = Duration::from_secs(5);
-/// Bytes of chunks in one message: a chunk is never longer, and a small one need not wait for much.
-const PLACE_BYTES_MAX: usize = tenure_model::limits::CHUNK_LEN_MAX;
-/// Chunks in one message: the kernel takes at most 1024 pieces at once (`IOV_MAX`).
-const PLACE_CHUNKS_MAX: usize = 256;
 /// Messages with chunks that are underway before the first of them is answered.
 const PLACES_AHEAD: usize = 8;
 
@@ -273,6 +271,8 @@ take! {
     standings: Response::Standings(standings) => standings, Standings;
     plan: Response::Plan(plan) => plan, Plan;
     usage: Response::Usage(usage) => usage, Usage;
+    reclaimed: Response::Reclaimed(told) => told, ReclaimTold;
+    placings: Response::Placings(placings) => placings, Placings;
     ordered: Response::Ordered(ordered) => ordered, Ordered;
     held: Response::Seen(Seen::Inode(_, attr)) => attr, Attr;
     locked: Response::Locked(locked) => locked, Locked;
@@ -604,6 +604,19 @@ impl<B> Owner<B> for Connection {
         self.call_within(&self.order, Request::Usage, usage, self.patience.long_reply_max)
     }
 
+    fn reclaim(&self, ask: ReclaimAsk) -> Result<ReclaimTold, Error> {
+        self.call_within(
+            &self.order,
+            Request::Reclaim(ask),
+            reclaimed,
+            self.patience.long_reply_max,
+        )
+    }
+
+    fn forgo(&self, session: SessionId, said: Placings) -> Result<Placings, Error> {
+        self.call(&self.order, Request::Forgo { session, said }, placings)
+    }
+
     fn fold(&self) -> Result<(), Error> {
         self.call_within(&self.order, Request::Fold, done, self.patience.long_reply_max)
     }
@@ -615,47 +628,5 @@ impl<B> Owner<B> for Connection {
             findings,
             self.patience.long_reply_max,
         )
-    }
-}
-
-/// Divides chunks into messages.
-fn groups<'a, 'b>(chunks: &'b [Chunk<'a>]) -> impl Iterator<Item = &'b [Chunk<'a>]> {
-    let mut rest = chunks;
-    std::iter::from_fn(move || {
-        let mut bytes = 0;
-        let fits = |chunk: &&Chunk<'_>| {
-            bytes += chunk.bytes.len();
-            bytes <= PLACE_BYTES_MAX
-        };
-        let count = rest
-            .iter()
-            .take(PLACE_CHUNKS_MAX)
-            .take_while(fits)
-            .count()
-            .max(1)
-            .min(rest.len());
-        let (group, behind) = rest.split_at(count);
-        rest = behind;
-        (!group.is_empty()).then_some(group)
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn chunks_are_divided_by_bytes_and_by_number_and_none_is_left_out() {
-        let bytes = vec![7; PLACE_BYTES_MAX];
-        let chunk = |len: usize| Chunk {
-            digest: Digest::of(&[]),
-            bytes: &bytes[..len],
-        };
-        let sizes = |chunks: &[Chunk<'_>]| groups(chunks).map(<[_]>::len).collect::<Vec<_>>();
-        assert_eq!(sizes(&[]), [0; 0]);
-        assert_eq!(sizes(&[chunk(PLACE_BYTES_MAX)]), [1]);
-        assert_eq!(sizes(&[chunk(PLACE_BYTES_MAX - 1), chunk(1), chunk(1)]), [2, 1]);
-        assert_eq!(sizes(&[chunk(1), chunk(PLACE_BYTES_MAX), chunk(1)]), [1, 1, 1]);
-        assert_eq!(sizes(&vec![chunk(1); 600]), [256, 256, 88]);
     }
 }

@@ -309,9 +309,9 @@ impl Visit {
             | Kind::Conflicts
             | Kind::Resolve
             | Kind::Status => pools.rare.take(job),
-            Kind::Renew => pools.hear.take(job),
+            Kind::Renew | Kind::Forgo => pools.hear.take(job),
             Kind::Control => pools.control.take(job),
-            Kind::Fold | Kind::Check | Kind::Usage => pools.long.take(job),
+            Kind::Fold | Kind::Check | Kind::Usage | Kind::ReclaimRoom => pools.long.take(job),
         }
     }
 

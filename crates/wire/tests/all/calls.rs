@@ -6,7 +6,9 @@ use crate::samples::{address, batch, branch, chunk, drive, place, who};
 use std::fmt::Debug;
 use std::sync::{Arc, mpsc};
 use tenure_model::{Address, Batch, BranchId, Digest, Failure, Ino, PackNumber, Refusal, SessionId};
-use tenure_wire::{Access, Choice, Connection, Error, Greeting, Owner, ResolveAsk, Shared, Shipped, Who};
+use tenure_wire::{
+    Access, Choice, Connection, Error, Greeting, Owner, ReclaimAsk, ResolveAsk, Shared, Shipped, Who,
+};
 
 over_every_carrier!(
     calls_from_another_process_are_the_calls_of_the_owner,
@@ -77,6 +79,8 @@ fn outcomes(owner: &dyn Owner<Here>) -> Vec<String> {
     note(&owner.set_plan(crate::lines::plan()));
     note(&owner.plan());
     note(&owner.usage());
+    note(&owner.reclaim(ReclaimAsk::default()));
+    note(&owner.forgo(session, crate::lines::placings()));
     note(&owner.delete_branch(&branch("main")));
     note(&owner.branches());
     note(&owner.diff(&crate::differences::ask()));

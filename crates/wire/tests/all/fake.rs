@@ -20,8 +20,8 @@ use tenure_wire::unix::listen;
 use tenure_wire::{
     Access, BranchInfo, CheckpointAsk, Chunk, Connection, Created, Delegation, Dial, DiffAsk, Differences,
     Done, Door, Error, ForkAsk, Greeting, Host, Lent, Limits, MergeAsk, MergeTold, Opened, Owner, Patience,
-    Placed, ResolveAsk, Room, Salvaged, ServerAddress, Service, Shared, Shipped, Standings, Status, Turned,
-    Usage, Whereabouts, Who,
+    Placed, Placings, ReclaimAsk, ReclaimTold, ResolveAsk, Room, Salvaged, ServerAddress, Service, Shared,
+    Shipped, Standings, Status, Turned, Usage, Whereabouts, Who,
 };
 
 /// What a branch is here.
@@ -408,6 +408,14 @@ impl Owner<Here> for Fake {
 
     fn status(&self) -> Result<Status, Error> {
         self.begin("status".into(), |_| Ok(status()))
+    }
+
+    fn reclaim(&self, ask: ReclaimAsk) -> Result<ReclaimTold, Error> {
+        self.begin(format!("reclaim {ask:?}"), |_| Ok(crate::lines::reclaimed()))
+    }
+
+    fn forgo(&self, session: SessionId, said: Placings) -> Result<Placings, Error> {
+        self.begin(format!("forgo {session} {said:?}"), |_| Ok(said))
     }
 
     fn usage(&self) -> Result<Usage, Error> {

@@ -5,9 +5,11 @@ use proptest::prelude::*;
 use std::borrow::Cow;
 use std::time::Duration;
 use tenure_model::record::{Plan, Source};
-use tenure_model::{BranchId, RequestKey, Timestamp};
+use tenure_model::{BranchId, Epoch, Reclaimed, RequestKey, SessionId, Timestamp};
 use tenure_wire::message::{Request, Response};
-use tenure_wire::{BranchInfo, CheckpointAsk, Created, ForkAsk, IfThere, LineUsage, Usage};
+use tenure_wire::{
+    BranchInfo, CheckpointAsk, Created, ForkAsk, IfThere, LineUsage, Placings, ReclaimAsk, ReclaimTold, Usage,
+};
 
 fn plain() -> ForkAsk {
     ForkAsk::new(Source::Branch(BranchId(1)), branch("try"))
@@ -35,6 +37,39 @@ pub(crate) fn usage() -> Usage {
         lines: vec![line],
         shared: 1 << 30,
         by_checkpoints: 300,
+        ..Usage::default()
+    }
+}
+
+pub(crate) fn reclaimed() -> ReclaimTold {
+    ReclaimTold {
+        objects: 3,
+        freed: 1 << 30,
+        waiting: 300,
+        scattered: 5,
+        held: 1 << 20,
+        needed: 1 << 40,
+        holders: vec!["ada on loom".into()],
+        usage: Usage {
+            by_history: 300,
+            by_readers: 1,
+            ..usage()
+        },
+        ever: Some(Reclaimed {
+            objects: 300,
+            bytes: 1 << 41,
+            time: Timestamp {
+                secs: 1_790_007_200,
+                nanos: 0,
+            },
+        }),
+    }
+}
+
+pub(crate) fn placings() -> Placings {
+    Placings {
+        epoch: Epoch(7),
+        count: 300,
     }
 }
 
@@ -86,6 +121,20 @@ pub(crate) fn requests() -> Vec<(&'static str, Request<'static>)> {
         ("set plan", Request::SetPlan(plan())),
         ("plan", Request::Plan),
         ("usage", Request::Usage),
+        (
+            "reclaim",
+            Request::Reclaim(ReclaimAsk {
+                is_dry: true,
+                is_full: false,
+            }),
+        ),
+        (
+            "forgo",
+            Request::Forgo {
+                session: SessionId(5),
+                said: placings(),
+            },
+        ),
     ];
     forks
         .chain(checkpoints)
@@ -126,6 +175,8 @@ pub(crate) fn responses() -> Vec<(&'static str, Response<'static>)> {
         ("found", created(Some("kept"))),
         ("plan", Response::Plan(plan())),
         ("usage", Response::Usage(usage())),
+        ("reclaimed", Response::Reclaimed(reclaimed())),
+        ("placings", Response::Placings(placings())),
         ("branches", Response::Branches(vec![branch_info()])),
         (
             "branches with their lineage",

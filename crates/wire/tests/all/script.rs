@@ -92,6 +92,8 @@ pub(crate) fn outcome(request: &Request<'_>) -> Result<Response<'static>, Error>
         | Request::SetPlan(_)
         | Request::Plan
         | Request::Usage
+        | Request::Reclaim(_)
+        | Request::Forgo { .. }
         | Request::DeleteBranch(_)
         | Request::HaveShipped(_)
         | Request::Branches

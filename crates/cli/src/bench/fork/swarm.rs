@@ -83,7 +83,11 @@ pub(super) fn space(yard: &Yard<'_>, scale: &Scale, found: &mut Found) -> Result
 }
 
 /// Does something for each number, from several connections at once.
-fn together(drive: &Drive<'_>, count: u32, each: impl Fn(&AnyOwner, u32) -> Result<()> + Sync) -> Result<()> {
+pub(super) fn together(
+    drive: &Drive<'_>,
+    count: u32,
+    each: impl Fn(&AnyOwner, u32) -> Result<()> + Sync,
+) -> Result<()> {
     let way = drive.way();
     std::thread::scope(|scope| {
         let (failed, failures) = sync_channel(CONNECTIONS as usize);
@@ -106,13 +110,13 @@ fn together(drive: &Drive<'_>, count: u32, each: impl Fn(&AnyOwner, u32) -> Resu
     })
 }
 
-fn fork(owner: &AnyOwner, number: u32) -> Result<()> {
+pub(super) fn fork(owner: &AnyOwner, number: u32) -> Result<()> {
     owner.fork(&ForkAsk::new(Source::Branch(MAIN), name(number)))?;
     Ok(())
 }
 
 /// Holds a fork for the first time and writes a file there, durable when it returns.
-fn write(owner: &AnyOwner, number: u32, bytes: &[u8]) -> Result<()> {
+pub(super) fn write(owner: &AnyOwner, number: u32, bytes: &[u8]) -> Result<()> {
     let opened = owner.open(&reach::who("tenure bench".to_owned(), false))?;
     let name = name(number);
     let held = (name.as_str(), Access::Exclusive);
@@ -136,6 +140,6 @@ fn write(owner: &AnyOwner, number: u32, bytes: &[u8]) -> Result<()> {
     Ok(branch.close()?)
 }
 
-fn name(number: u32) -> BranchName {
+pub(super) fn name(number: u32) -> BranchName {
     BranchName::parse(&format!("fork-{number}")).expect("such a name is valid")
 }

@@ -163,16 +163,26 @@ impl Drive<'_> {
 
     /// Returns the bytes that the drive's bucket takes on its disk.
     pub(super) fn stored(&self) -> Result<u64> {
-        let printed = run(command("du").args(["-s", "-B1"]).arg(self.bucket()))?;
-        let text = String::from_utf8_lossy(&printed);
-        let number = text.split_whitespace().next().unwrap_or_default();
-        number.parse().with_context(|| format!("`du` printed {text}"))
+        taken(&self.bucket())
+    }
+
+    /// Returns the bytes that the drive's packs take on their disk.
+    pub(super) fn packed(&self) -> Result<u64> {
+        taken(&self.bucket().join("drives").join(self.name).join("packs"))
     }
 
     /// Returns the largest resident set of the process that serves the drive so far.
     pub(super) fn peak_rss_bytes(&self) -> Result<u64> {
         Ok(self.program.status(&self.main)?.counters.peak_rss_bytes)
     }
+}
+
+/// Returns the bytes that a folder takes on its disk.
+fn taken(folder: &Path) -> Result<u64> {
+    let printed = run(command("du").args(["-s", "-B1"]).arg(folder))?;
+    let text = String::from_utf8_lossy(&printed);
+    let number = text.split_whitespace().next().unwrap_or_default();
+    number.parse().with_context(|| format!("`du` printed {text}"))
 }
 
 impl Drop for Drive<'_> {

@@ -125,6 +125,27 @@ pub(super) fn records_of_lines() -> Vec<(&'static str, Record)> {
                 keep_secs: 86_400,
             }),
         ),
+        (
+            "record_condemned",
+            Record::Condemned(vec![
+                PackObject {
+                    pack: PackNumber(1 << 24 | 2),
+                    tag: [1; 8],
+                },
+                PackObject {
+                    pack: PackNumber(2 << 24 | 1),
+                    tag: [0xfe; 8],
+                },
+            ]),
+        ),
+        (
+            "record_reclaimed",
+            Record::Reclaimed(Reclaimed {
+                objects: 2,
+                bytes: 300 << 20,
+                time,
+            }),
+        ),
     ]
 }
 

@@ -185,6 +185,18 @@ fn rows_about_what_goes_by_itself_are_written_as_ever() {
         keep_secs: 86_400,
     };
     golden("plan", &plan_key(), &plan);
+    let object = PackObject {
+        pack: PackNumber(1 << 24 | 2),
+        tag: [0xfe; 8],
+    };
+    golden("condemned", &condemned_key(object), &70_000u64);
+    assert_eq!(condemned_of(&condemned_key(object)), object);
+    let reclaimed = Reclaimed {
+        objects: 300,
+        bytes: 1 << 40,
+        time: NOON,
+    };
+    golden("reclaimed", &reclaimed_key(), &reclaimed);
     let keyed = Keyed {
         line: BranchId(302),
         asked: digest(0x60),
