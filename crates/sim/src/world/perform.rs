@@ -11,7 +11,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 use tenure_client::Branch;
 use tenure_model::{Failure, Ino, Refusal};
-use tenure_wire::{Error, Owner};
+use tenure_wire::{Error, Owner, ReclaimAsk};
 
 /// How long an idle world is idle at once, and how often.
 const IDLE: Duration = Duration::from_secs(3600);
@@ -51,7 +51,16 @@ impl World {
             Step::TakeOver => self.take_over(),
             Step::Fold => {
                 let folded = self.life.owner.fold();
-                self.done(folded).map(|_| ())
+                self.done(folded)?;
+                // A quarter of what is in a pack is little in these worlds.
+                let ask = ReclaimAsk {
+                    is_full: true,
+                    ..ReclaimAsk::default()
+                };
+                let reclaimed = self.life.owner.reclaim(ask);
+                let freed = self.done(reclaimed)?.map(|told| told.freed);
+                self.trace.note(format_args!("  given back: {freed:?}"));
+                Ok(())
             }
             Step::Check => self.check_drive(),
             Step::Kill => self.kill(),
