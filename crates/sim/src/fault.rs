@@ -34,11 +34,13 @@ pub enum Plant {
     SealsNothing,
     /// A manifest is said to be there and is not, and the journal before it goes.
     LosesFolds,
+    /// What sessions have placed and not named yet is kept for nobody.
+    ClaimsNothing,
 }
 
 impl Plant {
     /// Every fault.
-    pub const ALL: [Plant; 8] = [
+    pub const ALL: [Plant; 9] = [
         Plant::AcknowledgesEarly,
         Plant::SkipsSyncs,
         Plant::Misorders,
@@ -47,6 +49,7 @@ impl Plant {
         Plant::TrustsAnybody,
         Plant::SealsNothing,
         Plant::LosesFolds,
+        Plant::ClaimsNothing,
     ];
 
     /// Returns the part of the keys of objects that the bucket says to have and has not.
@@ -59,7 +62,8 @@ impl Plant {
             | Plant::Misorders
             | Plant::NamesBeforeBytes
             | Plant::TearsBatches
-            | Plant::TrustsAnybody => None,
+            | Plant::TrustsAnybody
+            | Plant::ClaimsNothing => None,
         }
     }
 

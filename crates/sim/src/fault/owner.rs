@@ -163,7 +163,12 @@ impl Owner<Branch> for Planted {
     }
 
     fn place(&self, session: SessionId, chunks: &[Chunk<'_>]) -> Result<Vec<Placed>, Error> {
-        self.inner.place(session, chunks)
+        let placed = self.inner.place(session, chunks)?;
+        if self.plant == Plant::ClaimsNothing {
+            let placings = self.inner.forgo(session, Placings::default())?;
+            self.inner.forgo(session, placings)?;
+        }
+        Ok(placed)
     }
 
     fn secure(&self, session: SessionId, places: &[Placed]) -> Result<(), Error> {
@@ -174,7 +179,7 @@ impl Owner<Branch> for Planted {
         let mut ops = ops_of(&batch.ops);
         let digest = Digest::of(&batch.written());
         match self.plant {
-            Plant::SkipsSyncs | Plant::SealsNothing | Plant::LosesFolds => {}
+            Plant::SkipsSyncs | Plant::SealsNothing | Plant::LosesFolds | Plant::ClaimsNothing => {}
             Plant::TearsBatches => {
                 return done(self.tear(batch, after).map(|()| Shipped { digest }));
             }

@@ -100,6 +100,11 @@ fn a_fold_that_is_lost_is_found() {
     is_found(Plant::LosesFolds, None, 10);
 }
 
+#[test]
+fn what_is_kept_for_nobody_until_it_is_named_is_found() {
+    is_found(Plant::ClaimsNothing, None, 80);
+}
+
 /// Runs worlds with a fault of ours in them until one is found broken.
 fn is_found(plant: Plant, profile: Option<Profile>, worlds: u64) {
     let options = Options {
