@@ -5,9 +5,9 @@
 //! at once is asked by this process.
 
 mod depth;
-mod differ;
 mod reclaim;
 mod rival;
+mod sides;
 mod sizes;
 mod status;
 mod swarm;
@@ -59,7 +59,7 @@ struct Scale {
     small_forks: u32,
     /// Forks of forks.
     depth: u32,
-    /// Times that trees are compared or looked at.
+    /// Times that trees are compared, merged or looked at.
     rounds: u32,
 }
 
@@ -106,7 +106,7 @@ const WORK: &[(&str, Work)] = &[
     ("space", swarm::space),
     ("reclaim", reclaim::measure),
     ("depth", depth::measure),
-    ("diff", differ::measure),
+    ("sides", sides::measure),
     ("status", status::measure),
 ];
 

@@ -28,7 +28,7 @@ pub(super) fn measure(yard: &Yard<'_>, scale: &Scale, found: &mut Found) -> Resu
         let fork = format!("depth-{depth}");
         drive.timed(&["fork", &drive.at(&base), &fork])?;
         drive.program.mount(&drive.at(&fork), &place, &[])?;
-        change_tree(&place, FILES, (CHANGES, &fork))?;
+        change_tree(&place, FILES, (0, CHANGES), &fork)?;
         drive.program.unmount(&place)?;
         base = fork;
     }

@@ -229,10 +229,10 @@ pub(super) fn make_tree(at: &Path, files: u64) -> Result<()> {
     sync(at)
 }
 
-/// Changes so many of a tree's files, all over it.
-pub(super) fn change_tree(at: &Path, files: u64, (count, by): (u64, &str)) -> Result<()> {
-    for change in 0..count.min(files) {
-        let file = change * (files / count).max(1);
+/// Changes so many of a tree's files, all over it, from one of its first on.
+pub(super) fn change_tree(at: &Path, files: u64, (first, count): (u64, u64), by: &str) -> Result<()> {
+    let step = files.checked_div(count).unwrap_or(0);
+    for file in (0..count).map(|change| first + change * step) {
         named::write(
             directory(at, file).join(format!("file-{file}")),
             format!("{by} has changed file {file}\n"),
