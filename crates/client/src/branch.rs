@@ -130,6 +130,24 @@ pub(crate) struct State {
     pub(crate) broken: Option<Error>,
 }
 
+/// What an op that was entered is to the shipper.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct News {
+    /// The first that waits.
+    is_first: bool,
+    /// One with which the log is long.
+    is_long: bool,
+}
+
+impl News {
+    pub(crate) fn and(self, more: News) -> News {
+        News {
+            is_first: self.is_first || more.is_first,
+            is_long: self.is_long || more.is_long,
+        }
+    }
+}
+
 pub(crate) struct Inner {
     /// Whoever serves many callers asks by `asked`.
     pub(crate) owner: Arc<dyn Owner<tenure_core::Branch>>,
@@ -553,19 +571,9 @@ impl Inner {
         make: impl Fn(&mut State) -> Result<Op, Error>,
         and: impl Fn(&mut State, Outcome) -> R,
     ) -> Result<R, Error> {
-        self.change_by(Inner::changing, make, and)
-    }
-
-    /// As `change_with`, of a state that is had by `begin`.
-    pub(crate) fn change_by<'a, R>(
-        &'a self,
-        begin: impl Fn(&'a Self) -> Result<RwLockWriteGuard<'a, State>, Error>,
-        make: impl Fn(&mut State) -> Result<Op, Error>,
-        and: impl Fn(&mut State, Outcome) -> R,
-    ) -> Result<R, Error> {
         let mut made = None;
         for _ in 0..LOADS_MAX {
-            let mut state = begin(self)?;
+            let mut state = self.changing()?;
             let op = match made.take() {
                 Some(op) => op,
                 None => make(&mut state)?,
@@ -615,6 +623,19 @@ impl Inner {
         op: &Op,
         and: impl FnOnce(&mut State, Outcome) -> R,
     ) -> Result<R, Undecided> {
+        let (answer, news) = self.enter_one(&mut state, op, and)?;
+        drop(state);
+        self.tell_shipper(news);
+        Ok(answer)
+    }
+
+    /// As `enter`, for who goes on with the state; what the shipper should hear is told him once it is let go.
+    pub(crate) fn enter_one<R>(
+        &self,
+        state: &mut State,
+        op: &Op,
+        and: impl FnOnce(&mut State, Outcome) -> R,
+    ) -> Result<(R, News), Undecided> {
         let lent = state.lent.as_ref();
         let admitted = lent.map(|lent| lent.admit(&state.branch, op)).transpose()?;
         let outcome = state.branch.change(op)?;
@@ -622,22 +643,25 @@ impl Inner {
         if let (Some(lent), Some(admitted)) = (&mut state.lent, admitted) {
             lent.note(admitted, now);
         }
-        let first = state.log.is_empty();
+        let is_first = state.log.is_empty();
         if state.log.push(op, now) {
             self.witness.changed();
         }
-        let long = state.log.ops.len() >= LOG_SHIP;
-        let answer = and(&mut state, outcome);
+        let is_long = state.log.ops.len() >= LOG_SHIP;
+        let answer = and(state, outcome);
         self.witness.staged(state.stage.bytes());
         state.cut_long_log();
-        drop(state);
-        if first {
+        Ok((answer, News { is_first, is_long }))
+    }
+
+    /// Has the shipper hear of what was entered.
+    pub(crate) fn tell_shipper(&self, news: News) {
+        if news.is_first {
             self.waiting.changed();
         }
-        if long {
+        if news.is_long {
             self.waiting.hurry();
         }
-        Ok(answer)
     }
 
     pub(crate) fn now(&self) -> Timestamp {

@@ -2,13 +2,14 @@
 //!
 //! Invariant: a file is settled by one thread at a time, so its writes enter the log in their order.
 
-use crate::branch::{Inner, LOADS_MAX, State, Threads, too_many_loads};
+use crate::branch::{Inner, LOADS_MAX, News, State, Threads, too_many_loads};
 use crate::place::{Last, Settled};
 use crate::ship::LITTLE;
 use crate::stage::{Kept, Staged, Taken};
 use crate::wait;
+use parking_lot::RwLockWriteGuard;
 use std::time::Duration;
-use tenure_core::{Outcome, Undecided};
+use tenure_core::{Missing, Outcome, Undecided};
 use tenure_model::{Failure, Ino, Op, Refusal};
 use tenure_wire::Error;
 
@@ -16,6 +17,12 @@ use tenure_wire::Error;
 const WAIT_MAX: Duration = Duration::from_secs(60);
 /// Bytes that are settled together at most: as many as two packs have, which are put at once.
 const TOGETHER_MAX: u64 = 32 << 20;
+/// Files that are settled together where the way to the owner is short, and their bytes: so few that who syncs another file hardly waits
+/// for them, and so many that writers have the state's lock to themselves meanwhile.
+const NEAR_MAX: usize = 64;
+const NEAR_BYTES_MAX: u64 = 256 << 10;
+/// Files whose writes are logged before somebody who waits gets the state.
+const LOGGED_MAX: usize = 64;
 /// How long the settler rests after the bucket has failed.
 const REST: Duration = Duration::from_millis(200);
 
@@ -39,6 +46,11 @@ impl Inner {
     /// Settles everything that is staged now.
     pub(crate) fn settle_all(&self) -> Result<(), Error> {
         let files = self.state.read().stage.files();
+        self.settle_named(files)
+    }
+
+    /// Settles all that is staged of some files.
+    pub(crate) fn settle_named(&self, files: Vec<Ino>) -> Result<(), Error> {
         let files: Vec<_> = files.into_iter().map(|ino| (ino, Last::Settled)).collect();
         self.settle_files(&files)
     }
@@ -61,7 +73,7 @@ impl Inner {
         self.settle_files(&files)
     }
 
-    /// Settles some files, several at once where the way to the owner is long.
+    /// Settles some files, several at once.
     fn settle_files(&self, mut files: &[(Ino, Last)]) -> Result<(), Error> {
         while !files.is_empty() {
             let (together, behind) = files.split_at(self.count_together(files));
@@ -79,16 +91,18 @@ impl Inner {
 
     /// Returns how many of the first files are settled together.
     fn count_together(&self, files: &[(Ino, Last)]) -> usize {
-        if !self.is_far() {
-            return 1;
-        }
+        let (count_max, bytes_max) = if self.is_far() {
+            (usize::MAX, TOGETHER_MAX)
+        } else {
+            (NEAR_MAX, NEAR_BYTES_MAX)
+        };
         let state = self.state.read();
         let mut bytes = 0;
         let fits = |file: &&(Ino, Last)| {
             bytes += state.stage.file(file.0).map_or(0, Staged::len);
-            bytes <= TOGETHER_MAX
+            bytes <= bytes_max
         };
-        files.iter().take_while(fits).count().max(1)
+        files.iter().take(count_max).take_while(fits).count().max(1)
     }
 
     /// Takes what is staged of files that no other thread settles.
@@ -126,14 +140,13 @@ impl Inner {
         }
         let _placing = self.forgoing.place();
         let placed = self.place(taken.into_iter().map(|(_, bytes, last)| (bytes, last)).collect());
-        let mut outcome = placed.as_ref().map(drop).map_err(Error::clone);
-        for (number, ino) in files.into_iter().enumerate() {
-            if let (Ok(settled), Ok(())) = (&placed, &outcome) {
-                outcome = self.log_write(ino, &settled[number]);
-            }
-            if outcome.is_err() {
-                self.state.write().stage.unsettle(ino);
-            }
+        let (logged, outcome) = match &placed {
+            Ok(settled) => self.log_writes(&files, settled),
+            Err(error) => (0, Err(error.clone())),
+        };
+        if outcome.is_err() {
+            let mut state = self.state.write();
+            files[logged..].iter().for_each(|ino| state.stage.unsettle(*ino));
         }
         let _guard = self.settling.lock();
         self.settled.notify_all();
@@ -194,48 +207,90 @@ impl Inner {
         Ok(then(self))
     }
 
-    fn log_write(&self, ino: Ino, settled: &Settled) -> Result<(), Error> {
-        let op = |time| Op::Write {
+    /// Logs the writes of files, one after the other; returns of how many that was done.
+    fn log_writes(&self, files: &[Ino], settled: &[Settled]) -> (usize, Result<(), Error>) {
+        let (mut logged, mut loads) = (0, 0);
+        while logged < files.len() {
+            let before = logged;
+            let missing = match self.log_some(files, settled, &mut logged) {
+                Ok(missing) => missing,
+                Err(error) => return (logged, Err(error)),
+            };
+            loads = if logged == before { loads + 1 } else { 0 };
+            if loads == LOADS_MAX {
+                return (logged, Err(too_many_loads()));
+            }
+            if let Some(Err(error)) = missing.map(|missing| self.load(&missing)) {
+                return (logged, Err(error));
+            }
+        }
+        (logged, Ok(()))
+    }
+
+    /// Logs the next of them, in one step; returns what is missing for the one behind.
+    fn log_some(
+        &self,
+        files: &[Ino],
+        settled: &[Settled],
+        logged: &mut usize,
+    ) -> Result<Option<Missing>, Error> {
+        let mut state = self.going_on()?;
+        let (mut news, mut is_due, mut stopped) = (News::default(), false, Ok(None));
+        let some = files.iter().zip(settled).skip(*logged).take(LOGGED_MAX);
+        for (ino, settled) in some {
+            match self.log_write(&mut state, *ino, settled) {
+                Ok((due, more)) => {
+                    is_due |= due;
+                    news = news.and(more);
+                }
+                // The file is gone, and its bytes with it.
+                Err(Undecided::Refused(Refusal::NotFound)) => {
+                    state.stage.settled(*ino, &Kept::default(), self.clock.elapsed());
+                    self.witness.staged(state.stage.bytes());
+                }
+                Err(Undecided::Refused(refusal)) => {
+                    stopped = Err(refusal.into());
+                    break;
+                }
+                Err(Undecided::Missing(missing)) => {
+                    stopped = Ok(Some(missing));
+                    break;
+                }
+            }
+            *logged += 1;
+        }
+        // Whoever waits for the state has it before the next ones are logged.
+        RwLockWriteGuard::unlock_fair(state);
+        self.tell_shipper(news);
+        if is_due {
+            self.waiting.settle();
+        }
+        stopped
+    }
+
+    /// Logs what was settled of a file; tells whether something is to be merged.
+    fn log_write(&self, state: &mut State, ino: Ino, settled: &Settled) -> Result<(bool, News), Undecided> {
+        let op = Op::Write {
             ino,
             pieces: settled.pieces.clone(),
             size: 0,
-            time,
+            time: state.stage.file(ino).and_then(|file| file.time),
         };
-        let logged = self.change_by(
-            Inner::going_on,
-            |state| Ok(op(state.stage.file(ino).and_then(|file| file.time))),
-            |state, outcome| {
-                state.log.chunks.extend_from_slice(&settled.places);
-                let since = state.stage.file(ino).map(Staged::since);
-                since.into_iter().for_each(|since| state.log.has_waited(since));
-                let bytes = settled.pieces.iter().map(|piece| piece.extent.len()).sum::<u64>();
-                state.log.contents += bytes;
-                self.witness.settled(bytes);
-                state.stage.settled(ino, &settled.kept, self.clock.elapsed());
-                let (_, attr) = outcome.inode.expect("a write answers with its inode");
-                // A copy of a shared branch stays as it was shipped, so that it can be taken anew: nothing is merged in it.
-                if state.lent.is_none() {
-                    state.frays.note(ino, &settled.pieces, attr.allocated);
-                }
-                state.frays.fall_due(self.merge_after())
-            },
-        );
-        match logged {
-            Ok(is_due) => {
-                if is_due {
-                    self.waiting.settle();
-                }
-                Ok(())
+        self.enter_one(state, &op, |state, outcome| {
+            state.log.chunks.extend_from_slice(&settled.places);
+            let since = state.stage.file(ino).map(Staged::since);
+            since.into_iter().for_each(|since| state.log.has_waited(since));
+            let bytes = settled.pieces.iter().map(|piece| piece.extent.len()).sum::<u64>();
+            state.log.contents += bytes;
+            self.witness.settled(bytes);
+            state.stage.settled(ino, &settled.kept, self.clock.elapsed());
+            let (_, attr) = outcome.inode.expect("a write answers with its inode");
+            // A copy of a shared branch stays as it was shipped, so that it can be taken anew: nothing is merged in it.
+            if state.lent.is_none() {
+                state.frays.note(ino, &settled.pieces, attr.allocated);
             }
-            // The file is gone, and its bytes with it.
-            Err(Error::Refused(Refusal::NotFound)) => {
-                let mut state = self.state.write();
-                state.stage.settled(ino, &Kept::default(), self.clock.elapsed());
-                self.witness.staged(state.stage.bytes());
-                Ok(())
-            }
-            Err(error) => Err(error),
-        }
+            state.frays.fall_due(self.merge_after())
+        })
     }
 
     /// Tells whether the stage has room for a write to a file. It has some more for files of which little is staged: they do not

@@ -546,7 +546,7 @@ impl Inner {
                 return Ok(Some(((log, state.branch.clone()), Covers::All)));
             }
             drop(state);
-            behind.into_iter().try_for_each(|ino| self.settle(ino))?;
+            self.settle_named(behind)?;
         }
         unreachable!("the chases are counted")
     }
