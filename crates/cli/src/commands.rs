@@ -17,6 +17,7 @@ pub(crate) mod mount;
 pub(crate) mod reclaim;
 pub(crate) mod resolve;
 pub(crate) mod restore;
+pub(crate) mod review;
 pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod status;

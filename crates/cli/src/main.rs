@@ -75,6 +75,8 @@ enum Command {
     #[command(subcommand)]
     Drive(commands::drive::Command),
     Run(commands::run::Args),
+    #[command(subcommand)]
+    Review(commands::review::Command),
     Check(commands::check::Args),
     Serve(commands::serve::Args),
     #[command(subcommand)]
@@ -117,6 +119,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Branch(command) => commands::branch::run(&command),
         Command::Delegations(args) => commands::delegations::run(&args),
         Command::Drive(command) => commands::drive::run(&command),
+        Command::Review(command) => commands::review::run(&command),
         Command::Run(args) => commands::run::run(&args),
         Command::Check(args) => commands::check::run(&args),
         Command::Serve(args) => commands::serve::run(&args),

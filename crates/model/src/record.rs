@@ -3,6 +3,7 @@
 use crate::batch::Batch;
 use crate::codec::{Codec, Malformed, Reader, malformed, put_bytes, put_list, put_option, put_varint};
 use crate::id::{BranchId, Ino, SessionId};
+use crate::mark::Marking;
 use crate::name::{BranchName, CheckpointName, RequestKey};
 use crate::reclaim::{PackObject, Reclaimed};
 use crate::shared::Act;
@@ -165,6 +166,8 @@ pub enum Record {
     Condemned(Vec<PackObject>),
     /// What nothing needs was looked for, and so much was given up.
     Reclaimed(Reclaimed),
+    /// Something is said of a branch from here on: that it waits for a review, or is protected.
+    Marked(Marking),
 }
 
 /// When an owner makes checkpoints by itself, of each branch that has changed since the last one, and how long it keeps them.
@@ -225,6 +228,7 @@ const RENAMED: u8 = 21;
 const PLANNED: u8 = 22;
 const CONDEMNED: u8 = 30;
 const RECLAIMED: u8 = 31;
+const MARKED: u8 = 40;
 
 impl Codec for Source {
     fn write(&self, out: &mut Vec<u8>) {
@@ -335,6 +339,7 @@ impl Codec for Record {
                 put_list(out, objects);
             }
             Record::Reclaimed(reclaimed) => put_value(out, RECLAIMED, reclaimed),
+            Record::Marked(marking) => put_value(out, MARKED, marking),
         }
     }
 
@@ -390,6 +395,7 @@ impl Codec for Record {
             PLANNED => Record::Planned(Plan::read(input)?),
             CONDEMNED => Record::Condemned(input.list()?),
             RECLAIMED => Record::Reclaimed(Reclaimed::read(input)?),
+            MARKED => Record::Marked(Marking::read(input)?),
             11 => Record::CheckpointDeleted {
                 name: checkpoint_name(input)?,
             },

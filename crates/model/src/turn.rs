@@ -3,7 +3,7 @@
 //! What it becomes was found before, and its pages are in packs that are sealed. Invariant: a turn names a state and never says how it was
 //! found, so reading it again needs neither the states that were merged nor the program that merged them.
 
-use crate::codec::{Codec, Malformed, Reader, malformed, put_bytes, put_varint};
+use crate::codec::{Codec, Malformed, Reader, malformed, put_bytes, put_list, put_varint};
 use crate::extent::Address;
 use crate::id::{BranchId, Seq};
 use crate::time::Timestamp;
@@ -59,6 +59,13 @@ pub enum Why {
         path: Box<[u8]>,
         /// The state, in words.
         from: String,
+    },
+    /// What a line that waited for a review has at these paths is accepted into the branch.
+    Accepted {
+        /// The line's name.
+        from: String,
+        /// The paths.
+        paths: Vec<Box<[u8]>>,
     },
     /// Somebody has said what is to be at a path where a merge had kept two versions.
     Resolved {
@@ -155,6 +162,11 @@ impl Codec for Why {
                 out.push(3);
                 put_bytes(out, path);
             }
+            Why::Accepted { from, paths } => {
+                out.push(4);
+                put_bytes(out, from.as_bytes());
+                put_list(out, paths);
+            }
         }
     }
 
@@ -174,6 +186,10 @@ impl Codec for Why {
             },
             3 => Why::Resolved {
                 path: input.bytes()?.into(),
+            },
+            4 => Why::Accepted {
+                from: input.text()?.to_owned(),
+                paths: input.list()?,
             },
             _ => return Err(malformed("what a turn is for")),
         })

@@ -32,6 +32,7 @@ pub(crate) fn after(record: &Record, branch: Branch, loader: &Loader) -> Result<
         | Record::Planned(_)
         | Record::Condemned(_)
         | Record::Reclaimed(_)
+        | Record::Marked(_)
 
         // What it becomes was found before.
         | Record::Turned(_) => Ok(After::Same),

@@ -33,10 +33,10 @@ use tenure_wire::shared::{
     Borrow, Borrowed, Brought, Deed, Heard, LockAsk, Look, Next, Ordered, Seen, Sharer, Stand, Yield,
 };
 use tenure_wire::{
-    Access, BranchInfo, CheckpointAsk, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error,
-    ForkAsk, Hold, Lent, MergeAsk, MergeTold, Opened, Owner, Placed, Placings, ReclaimAsk, ReclaimTold,
-    ResolveAsk, Room, Salvaged, SealedPack, ServerAddress, Shipped, Standings, Status, Turned, Usage,
-    Verified, Who, identity,
+    AcceptAsk, Access, BranchInfo, CheckpointAsk, Chunk, Created, Delegation, DiffAsk, Differences, Done,
+    Error, ForkAsk, Hold, Lent, MarkAsk, Marked, MergeAsk, MergeTold, Opened, Owner, Placed, Placings,
+    ReclaimAsk, ReclaimTold, ResolveAsk, Room, Salvaged, SealedPack, ServerAddress, Shipped, Standings,
+    Status, Turned, Usage, Verified, Who, identity,
 };
 
 /// Bytes of records after which they are folded: replaying them takes a fraction of a second.
@@ -463,6 +463,18 @@ impl Owner<Branch> for Drive {
     fn merge(&self, who: &Who, ask: &MergeAsk) -> Result<MergeTold, Error> {
         let _working = self.inner.holds.work();
         self.inner.change(|| self.inner.merge(who, ask))
+    }
+
+    fn mark(&self, who: &Who, branch: &BranchName, mark: &MarkAsk) -> Result<(), Error> {
+        self.inner.change(|| self.inner.mark(who, branch, mark))
+    }
+
+    fn marks(&self) -> Result<Vec<Marked>, Error> {
+        self.inner.answer(|| self.inner.marks())
+    }
+
+    fn accept(&self, who: &Who, ask: &AcceptAsk) -> Result<MergeTold, Error> {
+        self.inner.change(|| self.inner.accept_staged(who, ask))
     }
 
     fn conflicts(&self, name: &str, behind: Ino) -> Result<Standings, Error> {

@@ -23,11 +23,11 @@ const TOLD_LEN_MAX: usize = 8 << 20;
 const TOLD_LEN: usize = 16;
 
 /// What is merged: a state of the other line, and what both have become of.
-struct Other {
+pub(crate) struct Other {
     stretch: Stretch,
     at: Seq,
-    branch: Branch,
-    base: Branch,
+    pub(crate) branch: Branch,
+    pub(crate) base: Branch,
 }
 
 impl Inner {
@@ -60,7 +60,7 @@ impl Inner {
         Ok(told(files, conflicts, turned.map(|turned| turned.before)))
     }
 
-    fn past(&self, other: &Other) -> Result<Past, Error> {
+    pub(crate) fn past(&self, other: &Other) -> Result<Past, Error> {
         let Root { page, inodes, bytes } = self.root_of(&other.branch)?;
         Ok(Past {
             stretch: other.stretch,
@@ -77,6 +77,17 @@ impl Inner {
         (ours, next): (&Branch, Ino),
     ) -> Result<(Other, Merged), Error> {
         let other = self.other(ask, into)?;
+        let merged = self.merged_with(ask, &other, (ours, next))?;
+        Ok((other, merged))
+    }
+
+    /// As `merged`, with what is given of the other line.
+    pub(crate) fn merged_with(
+        &self,
+        ask: &MergeAsk,
+        other: &Other,
+        (ours, next): (&Branch, Ino),
+    ) -> Result<Merged, Error> {
         let terms = Terms {
             from: ask.from.clone(),
             next,
@@ -104,11 +115,11 @@ impl Inner {
             self.filling.seal_chunks()?;
         }
         self.work_on_pages();
-        Ok((other, merge.answer()))
+        Ok(merge.answer())
     }
 
     /// Returns what is merged, as it is now.
-    fn other(&self, ask: &MergeAsk, into: BranchId) -> Result<Other, Error> {
+    pub(crate) fn other(&self, ask: &MergeAsk, into: BranchId) -> Result<Other, Error> {
         let given = ask.base.as_ref().map(|base| self.state_of(base)).transpose()?;
         let (line, _) = self.with(|live| live.named(&ask.from))?;
         self.gathered(line)?;
@@ -248,7 +259,7 @@ impl Live {
 }
 
 /// Tells what has become of files, conflicts first, as many as fit.
-fn told(mut files: Vec<FileOutcome>, conflicts: u64, before: Option<String>) -> MergeTold {
+pub(crate) fn told(mut files: Vec<FileOutcome>, conflicts: u64, before: Option<String>) -> MergeTold {
     let rank = |file: &FileOutcome| match file.what {
         What::Conflicted(_) => 0,
         What::Merged(_) => 1,

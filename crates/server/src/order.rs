@@ -282,6 +282,7 @@ fn room_for(record: &Record) -> Room {
         | Record::Act(_)
         | Record::Renamed { .. }
         | Record::Planned(_)
+        | Record::Marked(_)
         | Record::Turned(_) => Room::Usual,
     }
 }

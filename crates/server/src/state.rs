@@ -20,7 +20,7 @@ use ancestry::Ancestry;
 pub(crate) use ancestry::FoldedEdge;
 pub(crate) use changed::News;
 pub(crate) use condemned::object;
-use row::{GRANTS, KEYS, LINES, NAMES, PACKS, SESSIONS, number_of};
+use row::{GRANTS, KEYS, LINES, MARKS, NAMES, PACKS, SESSIONS, number_of};
 pub(crate) use row::{Grant, Head, Keyed, Line, LineKind, Session};
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
@@ -29,7 +29,9 @@ use tenure_core::tree::Memory;
 use tenure_core::{Branch, Totals, Tree};
 use tenure_model::codec::{Codec, Malformed, malformed, put_bytes, put_option, put_varint};
 use tenure_model::record::{Plan, Source};
-use tenure_model::{Address, Batch, BranchId, Digest, PackNumber, Record, RequestKey, Seq, SessionId};
+use tenure_model::{
+    Address, Batch, BranchId, Digest, Marking, PackNumber, Record, RequestKey, Seq, SessionId,
+};
 use tenure_store::pack::PackName;
 
 /// What a drive is, but for the contents of its packs.
@@ -155,6 +157,17 @@ impl State {
         self.row(&row::plan_key()).unwrap_or_default()
     }
 
+    /// Returns what is said of a branch.
+    pub(crate) fn mark_of(&self, branch: BranchId) -> Option<tenure_model::Mark> {
+        self.row::<Marking>(&row::mark_key(branch))?.mark
+    }
+
+    /// Returns what is said of branches.
+    pub(crate) fn marks(&self) -> Vec<Marking> {
+        let marks = self.all::<Marking, _>(MARKS, |_| ());
+        marks.into_iter().map(|((), marking)| marking).collect()
+    }
+
     /// Returns all branches and checkpoints, by number.
     pub(crate) fn lines(&self) -> Vec<(BranchId, Line)> {
         self.all(LINES, |key| BranchId(number_of(key)))
@@ -250,6 +263,7 @@ impl State {
             | Record::Planned(_)
             | Record::Condemned(_)
             | Record::Reclaimed(_)
+            | Record::Marked(_)
             | Record::Turned(_) => None,
             Record::Act(act) => Some(act.branch),
             Record::Dropped { branch, .. } => Some(*branch),

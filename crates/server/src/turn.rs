@@ -6,6 +6,7 @@
 
 use crate::drive::Inner;
 use crate::order::{Live, Room};
+use crate::review::ACCEPT;
 use crate::session;
 use crate::state::After;
 use crate::state::permit::because;
@@ -76,6 +77,9 @@ impl Inner {
         let (branch, line) = self.with(|live| live.named(name.as_str()))?;
         if !line.kind.is_branch() {
             return Err(because(&format!("{name} is a checkpoint and never changes; fork it")).into());
+        }
+        if kind != ACCEPT {
+            self.with(|live| Ok(live.state.is_open_to_all(branch)?))?;
         }
         self.end_silent_holder(branch, None)?;
         self.gathered(branch)?;

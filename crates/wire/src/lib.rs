@@ -8,6 +8,7 @@ pub mod line;
 pub mod message;
 pub mod owner;
 pub mod reclaim;
+pub mod review;
 pub mod shared;
 pub mod transport;
 
@@ -18,6 +19,7 @@ pub use owner::{
     Standing, Standings, Status, Turned, UNSEEN, Verified, Who, identity,
 };
 pub use reclaim::{Placings, ReclaimAsk, ReclaimTold};
+pub use review::{AcceptAsk, MarkAsk, Marked};
 pub use transport::{
     Connection, Dial, Dialer, Door, Greeting, Host, HostPort, Limits, Patience, ServerAddress, Servers,
     Service, Stream, Unencrypted, Whereabouts, serve, unix, web,

@@ -13,6 +13,7 @@ mod merge;
 mod reclaim;
 mod request;
 mod response;
+mod review;
 mod shared;
 mod stand;
 

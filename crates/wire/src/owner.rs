@@ -5,6 +5,7 @@
 
 use crate::line::{BranchInfo, CheckpointAsk, Created, ForkAsk, Usage};
 use crate::reclaim::{Placings, ReclaimAsk, ReclaimTold};
+use crate::review::{AcceptAsk, MarkAsk, Marked};
 use crate::shared::{
     Borrow, Borrowed, Brought, Deed, Heard, LockAsk, Look, Next, Ordered, Seen, Sharer, Stand, Yield,
 };
@@ -557,6 +558,25 @@ pub trait Owner<B>: Send + Sync {
 
     /// Settles a conflict; durable before it returns.
     fn resolve(&self, who: &Who, ask: &ResolveAsk) -> Result<Turned, Error>;
+
+    /// Says something of a branch from now on, or nothing any more: that it waits for a review, or takes changes only by one; durable
+    /// before it returns.
+    fn mark(&self, who: &Who, branch: &BranchName, mark: &MarkAsk) -> Result<(), Error> {
+        let _ = (who, branch, mark);
+        Err(Refusal::NotSupported.into())
+    }
+
+    /// Returns what is said of branches, by name.
+    fn marks(&self) -> Result<Vec<Marked>, Error> {
+        Err(Refusal::NotSupported.into())
+    }
+
+    /// Merges what a branch that waits for a review has changed, or what of it is at some paths, into the branch for which it was
+    /// staged; durable before it returns. Refused where anything would conflict.
+    fn accept(&self, who: &Who, ask: &AcceptAsk) -> Result<MergeTold, Error> {
+        let _ = (who, ask);
+        Err(Refusal::NotSupported.into())
+    }
 
     /// Returns every branch and checkpoint, by name.
     fn branches(&self) -> Result<Vec<BranchInfo>, Error>;

@@ -10,7 +10,7 @@ use crate::output;
 use crate::place::Place;
 use crate::reach;
 use anyhow::Result;
-use tenure_client::{BranchInfo, Lines};
+use tenure_client::{BranchInfo, Lines, Reviews};
 use tenure_model::{BranchName, Clock, DriveName, Timestamp};
 
 /// List, show, rename, delete and draw branches and checkpoints
@@ -60,6 +60,34 @@ pub(crate) enum Command {
         #[arg(long)]
         yes: bool,
     },
+    /// Let a branch that is not mounted change only by accepted reviews (tenure fork --staged, tenure review): who mounts it, merges into it,
+    /// undoes or deletes it is refused
+    Protect {
+        #[command(flatten)]
+        of: Of,
+        /// The branch
+        #[arg(value_parser = BranchName::parse)]
+        name: BranchName,
+    },
+    /// Let everybody change a branch again
+    Unprotect {
+        #[command(flatten)]
+        of: Of,
+        /// The branch
+        #[arg(value_parser = BranchName::parse)]
+        name: BranchName,
+    },
+    /// Let what a branch has changed wait for a review, after which it is merged into another
+    Stage {
+        #[command(flatten)]
+        of: Of,
+        /// The branch
+        #[arg(value_parser = BranchName::parse)]
+        name: BranchName,
+        /// The branch into which it is accepted
+        #[arg(long, default_value = reach::MAIN, value_parser = BranchName::parse)]
+        into: BranchName,
+    },
     /// Draw what was made from what
     #[command(after_help = "Example:\n  tenure branch tree work")]
     Tree {
@@ -91,11 +119,42 @@ pub(crate) fn run(command: &Command) -> Result<()> {
         Command::Show { of, name, json } => show(of, name, *json),
         Command::Rename { of, name, new } => rename(of, name, new),
         Command::Delete { of, name, yes } => delete(of, name, *yes),
+        Command::Protect { of, name } => {
+            of.reviews(|reviews| reviews.protect(name))?;
+            output::line(format_args!(
+                "{0}@{name} changes only by accepted reviews from now on: tenure fork {0}@{name} NEW --staged{1}",
+                of.drive,
+                of.place.options()
+            ))
+        }
+        Command::Unprotect { of, name } => {
+            of.reviews(|reviews| reviews.unmark(name))?;
+            output::line(format_args!("everybody may change {}@{name} again", of.drive))
+        }
+        Command::Stage { of, name, into } => {
+            of.reviews(|reviews| reviews.stage(name, into))?;
+            output::line(format_args!(
+                "{0}@{name} waits for a review: tenure review show {0}@{name}{1}",
+                of.drive,
+                of.place.options()
+            ))
+        }
         Command::Tree { of, all, json } => tree::run(of, *all, *json),
     }
 }
 
 impl Of {
+    /// Says something of a branch.
+    fn reviews(
+        &self,
+        say: impl FnOnce(&Reviews<tenure_core::Branch>) -> Result<(), tenure_wire::Error>,
+    ) -> Result<()> {
+        let reached = reach::drive_for(&self.place, &self.drive, "branch")?;
+        let who = reach::who("tenure branch".to_owned(), false);
+        say(&Reviews::of(reached.owner(), who))?;
+        reached.close()
+    }
+
     /// Returns every branch and checkpoint of the drive.
     fn lines(&self) -> Result<Vec<BranchInfo>> {
         let reached = reach::drive_to_read(&self.place, &self.drive, "branch")?;

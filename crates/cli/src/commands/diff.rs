@@ -89,6 +89,22 @@ pub(crate) fn show((before, after): (Ref, Ref), stat: bool, place: &Place) -> Re
     })
 }
 
+/// Prints the text that differs between two lines, of those paths that are meant.
+pub(crate) fn print_those(
+    owner: &AnyOwner,
+    (before, after): (&str, &str),
+    is_meant: &dyn Fn(&[u8]) -> bool,
+) -> Result<()> {
+    let mut found = differences(owner, before, after, b"")?;
+    found.retain(|one| is_meant(&one.path));
+    found.sort_by(|one, other| one.path.cmp(&other.path));
+    let read = |name: &str, side: &Side| text::read(owner, name, side);
+    for one in &found {
+        text::print(one, &|side| read(before, side), &|side| read(after, side))?;
+    }
+    Ok(())
+}
+
 /// Returns a path of a drive as its owner knows it.
 pub(crate) fn below(path: Option<&OsString>) -> Box<[u8]> {
     let bytes = path.cloned().unwrap_or_default().into_vec();

@@ -2,19 +2,20 @@
 
 use crate::clock::MachineClock;
 use crate::duration;
+use crate::error::Told;
 use crate::holders;
 use crate::output;
 use crate::place::Place;
-use crate::reach;
+use crate::reach::{self, AnyOwner};
 use anyhow::{Result, anyhow};
 use std::time::Duration;
-use tenure_client::{ForkAsk, IfThere, Lines, lines};
+use tenure_client::{BranchInfo, ForkAsk, IfThere, Lines, Reviews, lines};
 use tenure_model::{BranchName, Clock, Ref, RequestKey};
 
 /// Make a branch from what a branch or a checkpoint is now; of a mounted branch, as far as it was synced
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  tenure fork work attempt-1\n  tenure fork work@before-the-upgrade attempt-2\n  tenure fork work attempt-3 --sync --for 2h\n  tenure fork work job-7 --key \"$JOB\" --json\n  tenure mount work@attempt-2 ~/attempt-2"
+    after_help = "Examples:\n  tenure fork work attempt-1\n  tenure fork work@before-the-upgrade attempt-2\n  tenure fork work attempt-3 --sync --for 2h\n  tenure fork work fix-1 --staged\n  tenure fork work job-7 --key \"$JOB\" --json\n  tenure mount work@attempt-2 ~/attempt-2"
 )]
 pub(crate) struct Args {
     /// The drive, and its branch or checkpoint unless it is `main`
@@ -36,6 +37,9 @@ pub(crate) struct Args {
     /// Have whoever has the branch mounted, here or elsewhere, make durable what is there, so that it is in the new branch
     #[arg(long)]
     sync: bool,
+    /// Let what is changed in it wait for a review (tenure review), after which it is merged into what it was made from
+    #[arg(long)]
+    staged: bool,
     #[command(flatten)]
     place: Place,
     /// Print JSON
@@ -65,10 +69,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         length: args.length,
         ..ForkAsk::new(lines::source_of(&base)?, args.name.clone())
     };
-    let lines = Lines::of(owner);
+    let lines = Lines::of(owner.clone());
     let made = lines.fork(&ask)?;
     let name = made.found.as_deref().unwrap_or(args.name.as_str());
     let line = lines.find(name)?;
+    if args.staged {
+        stage(&owner, &base, name)?;
+    }
     reached.close()?;
     let until = line.as_ref().and_then(|line| line.until);
     if args.json {
@@ -95,6 +102,27 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         "{drive}@{name} {what}{goes}; `tenure mount {drive}@{name} DIR{}` mounts it",
         args.place.options()
     ))
+}
+
+/// Lets a branch wait for a review, after which it is accepted into what it was made from, or into what a checkpoint is of.
+fn stage(owner: &AnyOwner, base: &BranchInfo, name: &str) -> Result<()> {
+    let lines = owner.branches()?;
+    let of = base.branch.or(base.base);
+    let into = lines
+        .iter()
+        .find(|line| line.branch.is_some() && line.branch == of);
+    let Some(into) = into else {
+        return Err(Told::refused(
+            format!(
+                "what {} is a checkpoint of is gone, so nothing can be accepted into it",
+                base.name
+            ),
+            "tenure fork of a branch, --staged",
+        ));
+    };
+    let parsed = |name: &str| BranchName::parse(name).map_err(|why| anyhow!(why));
+    let who = reach::who("tenure fork --staged".to_owned(), false);
+    Ok(Reviews::of(owner.clone(), who).stage(&parsed(name)?, &parsed(&into.name)?)?)
 }
 
 /// Returns the name in the words that say what a branch was made from: `branch main`.

@@ -112,7 +112,7 @@ fn what(file: &FileOutcome) -> String {
     }
 }
 
-fn line(file: &FileOutcome) -> String {
+pub(crate) fn line(file: &FileOutcome) -> String {
     format!("{}  {}", what(file), shown(&file.path))
 }
 
@@ -133,7 +133,7 @@ fn summary(drive: &DriveName, ask: &MergeAsk, told: &MergeTold) -> String {
     }
 }
 
-fn json(ask: &MergeAsk, told: &MergeTold) -> serde_json::Value {
+pub(crate) fn json(ask: &MergeAsk, told: &MergeTold) -> serde_json::Value {
     let file = |file: &FileOutcome| {
         let (what, driver, conflict) = match &file.what {
             What::Taken => ("taken", None, None),

@@ -17,6 +17,7 @@ mod output;
 mod privileges;
 mod reclaimed;
 mod refused;
+mod reviewed;
 mod served;
 mod services;
 mod shared;

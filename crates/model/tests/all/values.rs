@@ -8,8 +8,9 @@ use tenure_model::batch::{Batch, ChunkPlace};
 use tenure_model::record::{Maker, Plan, Source};
 use tenure_model::{
     Act, ActId, Address, Attr, AttrChange, BranchId, BranchName, CheckpointName, Digest, Epoch, Extent, Ino,
-    Kind, Name, NewNode, Op, PackNumber, PackObject, Past, Piece, Reclaimed, Record, RenameMode, RequestKey,
-    Root, Seq, SessionId, Stretch, Timestamp, Turn, Why, XattrMode, XattrName, limits,
+    Kind, Mark, Marking, Name, NewNode, Op, PackNumber, PackObject, Past, Piece, Reclaimed, Record,
+    RenameMode, RequestKey, Root, Seq, SessionId, Stretch, Timestamp, Turn, Why, XattrMode, XattrName,
+    limits,
 };
 
 /// Numbers of every length, the small and the extreme ones often.
@@ -391,6 +392,11 @@ fn act() -> BoxedStrategy<Act> {
         .boxed()
 }
 
+fn mark() -> BoxedStrategy<Mark> {
+    let staged = number().prop_map(|into| Mark::Staged { into: BranchId(into) });
+    prop_oneof![staged, Just(Mark::Protected)].boxed()
+}
+
 fn branch_record() -> BoxedStrategy<Record> {
     let branch = number().prop_map(BranchId);
     prop_oneof![
@@ -425,6 +431,14 @@ fn branch_record() -> BoxedStrategy<Record> {
             bytes,
             time
         })),
+        (branch.clone(), option::of(mark()), ".{0,20}", time()).prop_map(|(branch, mark, by, time)| {
+            Record::Marked(Marking {
+                branch,
+                mark,
+                by,
+                time,
+            })
+        }),
         branch.clone().prop_map(|branch| Record::BranchDeleted { branch }),
         (
             branch.clone(),
@@ -482,6 +496,7 @@ fn turn() -> BoxedStrategy<Turn> {
         (".{0,20}", past).prop_map(|(to, past)| Why::Undone { to, past }),
         (path(), ".{0,20}").prop_map(|(path, from)| Why::Restored { path, from }),
         path().prop_map(|path| Why::Resolved { path }),
+        (".{0,20}", vec(path(), 0..3)).prop_map(|(from, paths)| Why::Accepted { from, paths }),
     ];
     (number(), root(), number(), why, ".{0,40}", time())
         .prop_map(|(branch, to, inos, why, by, time)| Turn {

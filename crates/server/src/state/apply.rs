@@ -9,7 +9,8 @@ use tenure_model::attr::{Attr, Kind, Xattrs};
 use tenure_model::batch::{chain_start, chain_turned};
 use tenure_model::record::{FIRST_LENT_INO, Maker, Source};
 use tenure_model::{
-    Batch, BranchId, Digest, Ino, InoRange, Record, RequestKey, Root, Seq, SessionId, Timestamp, Turn, Why,
+    Batch, BranchId, Digest, Ino, InoRange, Marking, Record, RequestKey, Root, Seq, SessionId, Timestamp,
+    Turn, Why,
 };
 use tenure_store::pack::PackName;
 
@@ -117,6 +118,15 @@ impl State {
             Record::Planned(plan) => self.put(&row::plan_key(), plan),
             Record::Condemned(objects) => self.condemn(objects),
             Record::Reclaimed(reclaimed) => self.note_reclaimed(*reclaimed),
+            Record::Marked(marking) => self.mark(marking),
+        }
+    }
+
+    fn mark(&mut self, marking: &Marking) {
+        let key = row::mark_key(marking.branch);
+        match marking.mark {
+            Some(_) => self.put(&key, marking),
+            None => self.remove(&key),
         }
     }
 
@@ -377,6 +387,7 @@ impl State {
             self.remove(&row::request_key(key));
         }
         self.remove(&row::line_key(id));
+        self.remove(&row::mark_key(id));
         self.open.remove(&id);
         self.changed.remove(&id);
         self.forget_stretch(id);
@@ -404,7 +415,7 @@ impl State {
         match &turn.why {
             Why::Merged { past, .. } => self.take_in(turn.branch, past, self.applied),
             Why::Undone { past, .. } => self.go_back(turn.branch, past, self.applied),
-            Why::Restored { .. } | Why::Resolved { .. } => {}
+            Why::Restored { .. } | Why::Resolved { .. } | Why::Accepted { .. } => {}
         }
     }
 

@@ -6,7 +6,7 @@
 use super::sharing::Sharing;
 use super::{Grant, State};
 use tenure_model::record::Source;
-use tenure_model::{Batch, BranchId, Record, Refusal, SessionId};
+use tenure_model::{Batch, BranchId, Mark, Marking, Record, Refusal, SessionId};
 
 type Permitted = Result<(), Refusal>;
 
@@ -72,6 +72,7 @@ impl State {
             }
             // Whether a holder stands still for it only a live owner can tell.
             Record::Turned(turn) => self.is_branch(turn.branch),
+            Record::Marked(marking) => self.permits_marking(marking),
             Record::Revoked { branch, stray, .. } => {
                 self.grant(*branch).ok_or(Refusal::Stale)?;
                 self.is_free(stray.as_str())
@@ -94,6 +95,36 @@ impl State {
         }
     }
 
+    fn permits_marking(&self, marking: &Marking) -> Permitted {
+        self.is_branch(marking.branch)?;
+        match marking.mark {
+            None => Ok(()),
+            Some(Mark::Staged { into }) if into == marking.branch => {
+                Err(because("a branch is accepted into another, not into itself"))
+            }
+            Some(Mark::Staged { into }) => self.is_branch(into),
+            Some(Mark::Protected) => {
+                self.is_unshared(marking.branch)?;
+                match self.grant(marking.branch) {
+                    None => Ok(()),
+                    Some(grant) => Err(self.held(marking.branch, grant)),
+                }
+            }
+        }
+    }
+
+    /// Refuses what changes a protected branch.
+    pub(crate) fn is_open_to_all(&self, branch: BranchId) -> Permitted {
+        if self.mark_of(branch) != Some(Mark::Protected) {
+            return Ok(());
+        }
+        let name = self.line(branch).map_or_else(String::new, |line| line.name);
+        Err(because(&format!(
+            "{name} is protected and changes only by accepted reviews: `tenure fork DRIVE@{name} NEW --staged` makes a branch to work in, \
+             `tenure review` shows and accepts it; `--read-only` mounts {name} as it is, and `tenure branch unprotect` lets everybody change it"
+        )))
+    }
+
     /// Returns how a branch is shared that a session shares.
     pub(crate) fn shares(&self, session: SessionId, branch: BranchId) -> Result<&Sharing, Refusal> {
         let sharing = self.sharing(branch).filter(|sharing| sharing.has(session));
@@ -103,6 +134,7 @@ impl State {
     fn permits_joining(&self, session: SessionId, branch: BranchId) -> Permitted {
         self.knows(session)?;
         self.is_branch(branch)?;
+        self.is_open_to_all(branch)?;
         if let Some(grant) = self.grant(branch) {
             return Err(self.held(branch, grant));
         }
@@ -162,6 +194,7 @@ impl State {
             return Err(Refusal::Stale);
         }
         self.is_branch(branch)?;
+        self.is_open_to_all(branch)?;
         self.is_unshared(branch)?;
         match self.grant(branch) {
             None => Ok(()),
@@ -171,6 +204,7 @@ impl State {
 
     fn permits_deletion(&self, branch: BranchId) -> Permitted {
         self.is_branch(branch)?;
+        self.is_open_to_all(branch)?;
         self.is_unshared(branch)?;
         if let Some(grant) = self.grant(branch) {
             return Err(self.held(branch, grant));

@@ -10,8 +10,8 @@ use tenure_core::Totals;
 use tenure_model::codec::{Codec, Malformed, Reader, malformed, put_bytes, put_list, put_option, put_varint};
 use tenure_model::record::{Maker, Plan};
 use tenure_model::{
-    Address, BranchId, Digest, Ino, InoRange, PackNumber, PackObject, Reclaimed, RequestKey, Seq, SessionId,
-    Stretch, Timestamp,
+    Address, BranchId, Digest, Ino, InoRange, Marking, PackNumber, PackObject, Reclaimed, RequestKey, Seq,
+    SessionId, Stretch, Timestamp,
 };
 
 const HEAD: u8 = 0;
@@ -28,6 +28,7 @@ const KEY: u8 = 10;
 const PLAN: u8 = 11;
 const CONDEMNED: u8 = 20;
 const RECLAIMED: u8 = 21;
+const MARK: u8 = 24;
 
 /// The version of all rows; a state of a later one is refused.
 const VERSION: u8 = 1;
@@ -133,6 +134,11 @@ pub(crate) fn reclaimed_key() -> [u8; 1] {
     [RECLAIMED]
 }
 
+/// Key of what is said of a branch.
+pub(crate) fn mark_key(branch: BranchId) -> [u8; 9] {
+    numbered(MARK, branch.0)
+}
+
 /// First keys of the kinds, and what is behind the last of them.
 pub(crate) const LINES: (&[u8], &[u8]) = (&[LINE], &[NAME]);
 pub(crate) const NAMES: (&[u8], &[u8]) = (&[NAME], &[GRANT]);
@@ -142,6 +148,7 @@ pub(crate) const PACKS: (&[u8], &[u8]) = (&[PACK], &[RECENT]);
 pub(crate) const RECENTS: (&[u8], &[u8]) = (&[RECENT], &[SHARING]);
 pub(crate) const SHARINGS: (&[u8], &[u8]) = (&[SHARING], &[STRETCH]);
 pub(crate) const EDGES: (&[u8], &[u8]) = (&[EDGE], &[EDGE + 1]);
+pub(crate) const MARKS: (&[u8], &[u8]) = (&[MARK], &[MARK + 1]);
 pub(crate) const KEYS: (&[u8], &[u8]) = (&[KEY], &[KEY + 1]);
 pub(crate) const CONDEMNED_ONES: (&[u8], &[u8]) = (&[CONDEMNED], &[CONDEMNED + 1]);
 
@@ -180,6 +187,7 @@ pub(crate) fn look_at(key: &[u8], value: &[u8]) -> Result<(), Malformed> {
         Some(&PLAN) if key.len() == 1 => Plan::parsed(value).map(drop),
         Some(&CONDEMNED) if key.len() == 17 => u64::parsed(value).map(drop),
         Some(&RECLAIMED) if key.len() == 1 => Reclaimed::parsed(value).map(drop),
+        Some(&MARK) if is_numbered => Marking::parsed(value).map(drop),
         Some(_) | None => Err(malformed("row: it is of no kind")),
     }
 }

@@ -25,6 +25,7 @@ mod owners;
 mod reclaim;
 mod reclaim_lost;
 mod repeats;
+mod review;
 mod room;
 mod scenario;
 mod session;

@@ -5,6 +5,7 @@ use super::shared::Ask;
 use crate::line::{CheckpointAsk, ForkAsk};
 use crate::owner::{Access, Chunk, DiffAsk, MergeAsk, Placed, ResolveAsk, Who};
 use crate::reclaim::{Placings, ReclaimAsk};
+use crate::review::{AcceptAsk, MarkAsk};
 use crate::shared::Sharer;
 use std::borrow::Cow;
 use tenure_model::codec::{Codec, Malformed, Reader, malformed, put_bytes, put_list, put_varint};
@@ -112,6 +113,12 @@ pub enum Request<'a> {
     DeleteBranch(BranchName),
     /// `Owner::have_shipped`.
     HaveShipped(BranchName),
+    /// `Owner::mark`.
+    Mark(Who, BranchName, MarkAsk),
+    /// `Owner::marks`.
+    Marks,
+    /// `Owner::accept`.
+    Accept(Who, Cow<'a, AcceptAsk>),
     /// `Owner::branches`.
     Branches,
     /// `Owner::status`.
@@ -307,6 +314,12 @@ kinds! {
     Stand = 80,
     /// `Owner::have_shipped`.
     HaveShipped = 81,
+    /// `Owner::mark`.
+    Mark = 82,
+    /// `Owner::marks`.
+    Marks = 83,
+    /// `Owner::accept`.
+    Accept = 84,
 }
 
 impl Kind {
@@ -351,6 +364,9 @@ impl<'a> Request<'a> {
             Request::Forgo { .. } => Kind::Forgo,
             Request::DeleteBranch(_) => Kind::DeleteBranch,
             Request::HaveShipped(_) => Kind::HaveShipped,
+            Request::Mark(..) => Kind::Mark,
+            Request::Marks => Kind::Marks,
+            Request::Accept(..) => Kind::Accept,
             Request::Branches => Kind::Branches,
             Request::Status => Kind::Status,
             Request::Fold => Kind::Fold,
@@ -439,13 +455,13 @@ impl<'a> Request<'a> {
             | Request::Branches
             | Request::Status
             | Request::Fold
+            | Request::Marks
             | Request::Delegations => {}
+            Request::Mark(who, branch, mark) => put_mark(out, who, branch, mark),
+            Request::Accept(who, ask) => put_both(out, who, &**ask),
             Request::Fork(ask) => ask.write(out),
             Request::Checkpoint(ask) => ask.write(out),
-            Request::Rename { name, to } => {
-                put_text(out, name);
-                put_text(out, to.as_str());
-            }
+            Request::Rename { name, to } => [name, to.as_str()].iter().for_each(|name| put_text(out, name)),
             Request::SetPlan(plan) => plan.write(out),
             Request::DeleteBranch(name) | Request::HaveShipped(name) => put_text(out, name.as_str()),
             Request::Diff(ask) => ask.write(out),
@@ -515,6 +531,9 @@ impl<'a> Request<'a> {
             kind @ (Kind::Usage | Kind::ReclaimRoom | Kind::Forgo) => about_room(kind, input)?,
             Kind::DeleteBranch => Request::DeleteBranch(branch_name(input)?),
             Kind::HaveShipped => Request::HaveShipped(branch_name(input)?),
+            Kind::Mark => Request::Mark(Who::read(input)?, branch_name(input)?, MarkAsk::read(input)?),
+            Kind::Marks => Request::Marks,
+            Kind::Accept => Request::Accept(Who::read(input)?, Cow::Owned(AcceptAsk::read(input)?)),
             Kind::Branches => Request::Branches,
             Kind::Status => Request::Status,
             Kind::Fold => Request::Fold,
@@ -608,6 +627,11 @@ fn access(input: &mut Reader<'_>) -> Result<Access, Malformed> {
         2 => Ok(Access::Shared),
         _ => Err(malformed("access")),
     }
+}
+
+fn put_mark(out: &mut Vec<u8>, who: &Who, branch: &BranchName, mark: &MarkAsk) {
+    put_asked(out, who, [branch.as_str()]);
+    mark.write(out);
 }
 
 /// Writes who asks, and what.

@@ -14,6 +14,7 @@ use crate::owner::{
     Shared, Shipped, Standings, Status, Turned, Verified,
 };
 use crate::reclaim::{Placings, ReclaimTold};
+use crate::review::Marked;
 use crate::shared::{Borrowed, Heard, Next, Ordered, Seen};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -86,6 +87,8 @@ pub enum Response<'a> {
     Placings(Placings),
     /// What a holder that stands still does next; a branch is never shared across processes.
     Next(Next<Infallible>),
+    /// What is said of branches.
+    Marks(Vec<Marked>),
 }
 
 impl<'a> Response<'a> {
@@ -174,6 +177,10 @@ impl<'a> Response<'a> {
             Response::Usage(usage) => put(out, 30, usage),
             Response::Reclaimed(told) => put(out, 40, told),
             Response::Placings(placings) => put(out, 41, placings),
+            Response::Marks(marks) => {
+                out.push(51);
+                put_list(out, marks);
+            }
             Response::Next(next) => {
                 out.push(50);
                 stand::put_next(out, next);
@@ -228,6 +235,7 @@ impl<'a> Response<'a> {
             40 => Response::Reclaimed(ReclaimTold::read(input)?),
             41 => Response::Placings(Placings::read(input)?),
             50 => Response::Next(stand::next(input)?),
+            51 => Response::Marks(input.list()?),
             _ => return Err(malformed("response")),
         })
     }

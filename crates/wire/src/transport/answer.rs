@@ -106,6 +106,9 @@ impl Unanswered {
             | Kind::Forgo
             | Kind::DeleteBranch
             | Kind::HaveShipped
+            | Kind::Mark
+            | Kind::Marks
+            | Kind::Accept
             | Kind::Stand
             | Kind::Branches
             | Kind::Status
@@ -272,6 +275,12 @@ fn answer_about<B>(
         Request::Reclaim(ask) => owner.reclaim(ask).map(Response::Reclaimed),
         Request::Forgo { session, said } => owner.forgo(session, said).map(Response::Placings),
         Request::DeleteBranch(name) => owner.delete_branch(&name).map(|()| Response::Done),
+        Request::Mark(who, branch, mark) => {
+            let marked = owner.mark(&spoken.known(who), &branch, &mark);
+            marked.map(|()| Response::Done)
+        }
+        Request::Marks => owner.marks().map(Response::Marks),
+        Request::Accept(who, ask) => owner.accept(&spoken.known(who), &ask).map(Response::Merged),
         Request::HaveShipped(name) => owner.have_shipped(&name).map(|()| Response::Done),
         Request::Branches => owner.branches().map(Response::Branches),
         Request::Status => owner.status().map(Response::Status),

@@ -15,6 +15,7 @@ use crate::owner::{
     Owner, Placed, ResolveAsk, Room, Salvaged, SealedPack, Shipped, Standings, Status, Turned, Who, identity,
 };
 use crate::reclaim::{Placings, ReclaimAsk, ReclaimTold};
+use crate::review::{AcceptAsk, MarkAsk, Marked};
 use crate::shared::{
     Borrow, Borrowed, Brought, Deed, Heard, LockAsk, Look, Next, Ordered, Seen, Sharer, Stand, Yield,
 };
@@ -273,6 +274,7 @@ take! {
     usage: Response::Usage(usage) => usage, Usage;
     reclaimed: Response::Reclaimed(told) => told, ReclaimTold;
     placings: Response::Placings(placings) => placings, Placings;
+    marks: Response::Marks(marks) => marks, Vec<Marked>;
     ordered: Response::Ordered(ordered) => ordered, Ordered;
     held: Response::Seen(Seen::Inode(_, attr)) => attr, Attr;
     locked: Response::Locked(locked) => locked, Locked;
@@ -579,6 +581,20 @@ impl<B> Owner<B> for Connection {
 
     fn merge(&self, who: &Who, ask: &MergeAsk) -> Result<MergeTold, Error> {
         let request = Request::Merge(who.clone(), Cow::Borrowed(ask));
+        self.once(&request, merged, self.patience.long_reply_max)
+    }
+
+    fn mark(&self, who: &Who, branch: &BranchName, mark: &MarkAsk) -> Result<(), Error> {
+        let request = Request::Mark(who.clone(), branch.clone(), mark.clone());
+        self.call(&self.order, request, done)
+    }
+
+    fn marks(&self) -> Result<Vec<Marked>, Error> {
+        self.call(&self.order, Request::Marks, marks)
+    }
+
+    fn accept(&self, who: &Who, ask: &AcceptAsk) -> Result<MergeTold, Error> {
+        let request = Request::Accept(who.clone(), Cow::Borrowed(ask));
         self.once(&request, merged, self.patience.long_reply_max)
     }
 

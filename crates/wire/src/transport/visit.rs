@@ -300,6 +300,9 @@ impl Visit {
             | Kind::Plan
             | Kind::DeleteBranch
             | Kind::HaveShipped
+            | Kind::Mark
+            | Kind::Marks
+            | Kind::Accept
             | Kind::Branches
             | Kind::Take
             | Kind::Delegations

@@ -74,6 +74,7 @@ pub(crate) fn requests() -> Vec<(&'static str, Request<'static>)> {
     asks.into_iter()
         .map(request)
         .chain([order, have_shipped])
+        .chain(crate::reviews::requests())
         .collect()
 }
 
@@ -134,6 +135,7 @@ pub(crate) fn responses() -> Vec<(&'static str, Response<'static>)> {
                 demands: vec![demand(5, Need::Ship), demand(300, Need::Return)],
             }),
         ),
+        crate::reviews::marks(),
         ("stay still", Response::Next(Next::Stay)),
         ("tell", Response::Next(Next::Tell)),
         ("go on", Response::Next(Next::GoOn)),

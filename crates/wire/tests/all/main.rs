@@ -18,6 +18,7 @@ mod lent;
 mod lines;
 mod mend;
 mod peer;
+mod reviews;
 mod samples;
 mod script;
 mod servers;

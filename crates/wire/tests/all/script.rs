@@ -96,6 +96,9 @@ pub(crate) fn outcome(request: &Request<'_>) -> Result<Response<'static>, Error>
         | Request::Forgo { .. }
         | Request::DeleteBranch(_)
         | Request::HaveShipped(_)
+        | Request::Mark(..)
+        | Request::Marks
+        | Request::Accept(..)
         | Request::Branches
         | Request::Status
         | Request::Fold

@@ -119,6 +119,12 @@ pub(super) fn records_of_lines() -> Vec<(&'static str, Record)> {
             },
         ),
         (
+            "record_marked_staged",
+            marked(Some(Mark::Staged { into: BranchId(2) })),
+        ),
+        ("record_marked_protected", marked(Some(Mark::Protected))),
+        ("record_marked_no_more", marked(None)),
+        (
             "record_planned",
             Record::Planned(Plan {
                 every_secs: 600,
@@ -147,6 +153,15 @@ pub(super) fn records_of_lines() -> Vec<(&'static str, Record)> {
             }),
         ),
     ]
+}
+
+fn marked(mark: Option<Mark>) -> Record {
+    Record::Marked(Marking {
+        branch: BranchId(300),
+        mark,
+        by: "ada on loom".into(),
+        time: NOON,
+    })
 }
 
 /// Those about who shares a branch, and about who has lost one.
@@ -238,6 +253,13 @@ pub(super) fn turns() -> Vec<(&'static str, Record)> {
             turn(Why::Restored {
                 path: Box::clone(&path),
                 from: "good".into(),
+            }),
+        ),
+        (
+            "record_turned_accepted",
+            turn(Why::Accepted {
+                from: "fix".into(),
+                paths: vec![path.clone()],
             }),
         ),
         ("record_turned_resolved", turn(Why::Resolved { path })),

@@ -197,6 +197,13 @@ fn rows_about_what_goes_by_itself_are_written_as_ever() {
         time: NOON,
     };
     golden("reclaimed", &reclaimed_key(), &reclaimed);
+    let marking = tenure_model::Marking {
+        branch: BranchId(2),
+        mark: Some(tenure_model::Mark::Staged { into: BranchId(1) }),
+        by: "ada on box-1".into(),
+        time: Timestamp { secs: 1, nanos: 2 },
+    };
+    golden("mark", &mark_key(BranchId(2)), &marking);
     let keyed = Keyed {
         line: BranchId(302),
         asked: digest(0x60),

@@ -1,0 +1,168 @@
+//! Reviews: what a staged branch has changed is accepted whole or by path, and a protected branch changes in no other way.
+
+use crate::world::{
+    Holder, branch_name, checkpoint_ask, content, create, fork_ask, on_each_tier, open, says, who,
+};
+use std::sync::Arc;
+use tenure_model::record::Source;
+use tenure_model::{Ino, Kind, What};
+use tenure_server::Drive;
+use tenure_wire::{AcceptAsk, Access, Error, MarkAsk, MergeTold, Owner};
+
+/// Makes a branch `main` and a staged one `fix` made from it, which nobody holds: `fix` has changed `a`, made `sub/b` and removed `c`.
+fn made(drive: &Arc<Drive>) {
+    let mut main = Holder::hosted(drive, "main");
+    for (seed, name) in ["a", "c", "d"].into_iter().enumerate() {
+        main.file(name, &content(seed as u64, 9000));
+    }
+    main.ship();
+    let from = Source::Branch(main.id.unwrap());
+    main.give_back();
+    drive.fork(&fork_ask(&from, "fix")).unwrap();
+    mark(drive, "fix", &MarkAsk::Staged(branch_name("main"))).unwrap();
+    let mut fix = Holder::hosted(drive, "fix");
+    let a = fix.find("a").unwrap();
+    fix.write(a, &content(7, 9000));
+    let sub = fix.make(Ino::ROOT, "sub", Kind::Directory);
+    let b = fix.make(sub, "b", Kind::File);
+    fix.write(b, &content(8, 9000));
+    fix.unlink("c");
+    fix.ship();
+    fix.give_back();
+}
+
+fn mark(drive: &Drive, branch: &str, mark: &MarkAsk) -> Result<(), Error> {
+    drive.mark(&who("bob", true), &branch_name(branch), mark)
+}
+
+fn accept(drive: &Drive, paths: &[&str]) -> Result<MergeTold, Error> {
+    let paths = paths.iter().map(|path| path.as_bytes().into()).collect();
+    let branch = branch_name("fix");
+    drive.accept(&who("bob", true), &AcceptAsk { branch, paths })
+}
+
+fn names(drive: &Arc<Drive>, line: &str) -> Vec<String> {
+    Holder::reader(drive, line).names()
+}
+
+fn read(drive: &Arc<Drive>, name: &str) -> Vec<u8> {
+    Holder::reader(drive, "main").read(name)
+}
+
+#[test]
+fn a_staged_branch_is_accepted_whole_and_the_next_owner_knows_it() {
+    on_each_tier(|bucket| {
+        let drive = create(&bucket);
+        made(&drive);
+        let told = accept(&drive, &[]).unwrap();
+        assert!(told.before.is_some() && told.conflicts == 0, "{told:?}");
+        let drive = open(&bucket.copy());
+        assert_eq!(names(&drive, "main"), ["a", "d", "sub"]);
+        assert_eq!(read(&drive, "a"), content(7, 9000));
+        assert_eq!(drive.check(true).unwrap(), [""; 0]);
+        let marks = drive.marks().unwrap();
+        assert_eq!(
+            (marks[0].branch.as_str(), marks[0].into.as_deref()),
+            ("fix", Some("main"))
+        );
+        assert!(
+            accept(&drive, &[]).unwrap().before.is_none(),
+            "nothing is left of it"
+        );
+    });
+}
+
+#[test]
+fn what_is_accepted_by_path_is_there_and_the_rest_stays_staged() {
+    on_each_tier(|bucket| {
+        let drive = create(&bucket);
+        made(&drive);
+        // The directory comes along.
+        accept(&drive, &["sub/b"]).unwrap();
+        assert_eq!(names(&drive, "main"), ["a", "c", "d", "sub"]);
+        assert_eq!(read(&drive, "a"), content(0, 9000));
+        // It goes on.
+        let mut main = Holder::hosted(&drive, "main");
+        main.file("e", b"more");
+        main.ship();
+        main.give_back();
+        accept(&drive, &["c"]).unwrap();
+        assert_eq!(names(&drive, "main"), ["a", "d", "e", "sub"]);
+        let said = says(accept(&drive, &["d"]));
+        assert!(said.contains("nothing differs"), "{said}");
+        let told = accept(&drive, &[]).unwrap();
+        let taken: Vec<_> = told.files.iter().map(|file| (&*file.path, &file.what)).collect();
+        assert_eq!(taken, [(&b"a"[..], &What::Taken)], "only the rest is left");
+        assert_eq!(read(&drive, "a"), content(7, 9000));
+        let drive = open(&bucket.copy());
+        assert_eq!(names(&drive, "main"), ["a", "d", "e", "sub"]);
+        assert_eq!(drive.check(true).unwrap(), [""; 0]);
+    });
+}
+
+#[test]
+fn what_would_conflict_is_not_accepted() {
+    on_each_tier(|bucket| {
+        let drive = create(&bucket);
+        made(&drive);
+        let mut main = Holder::hosted(&drive, "main");
+        let a = main.find("a").unwrap();
+        main.write(a, &content(9, 9000));
+        main.ship();
+        main.give_back();
+        for paths in [&[][..], &["a"]] {
+            let said = says(accept(&drive, paths));
+            assert!(said.contains("1 change of it would conflict"), "{said}");
+        }
+        assert_eq!(read(&drive, "a"), content(9, 9000));
+        accept(&drive, &["sub"]).unwrap();
+        assert_eq!(names(&drive, "main"), ["a", "c", "d", "sub"]);
+    });
+}
+
+#[test]
+fn a_protected_branch_changes_by_accepted_reviews_alone() {
+    on_each_tier(|bucket| {
+        let drive = create(&bucket);
+        made(&drive);
+        let held = Holder::hosted(&drive, "main");
+        assert!(says(mark(&drive, "main", &MarkAsk::Protected)).contains("in use"));
+        held.give_back();
+        drive.checkpoint(&checkpoint_ask("main", "point")).unwrap();
+        mark(&drive, "main", &MarkAsk::Protected).unwrap();
+        let drive = open(&bucket.copy());
+        let refused = |said: String| assert!(said.contains("--staged"), "{said}");
+        for access in [Access::Exclusive, Access::Shared] {
+            let held = Holder::new(&drive, "main", access, true);
+            refused(held.err().unwrap().to_string());
+        }
+        let ada = who("ada", true);
+        refused(says(drive.undo(&ada, &branch_name("main"), "fix")));
+        refused(says(drive.delete_branch(&branch_name("main"))));
+        assert_eq!(names(&drive, "main"), ["a", "c", "d"], "it can be read");
+        accept(&drive, &[]).unwrap();
+        assert_eq!(names(&drive, "main"), ["a", "d", "sub"]);
+        mark(&drive, "main", &MarkAsk::Plain).unwrap();
+        let mut main = Holder::hosted(&drive, "main");
+        main.file("own", b"bytes");
+        main.ship();
+        assert_eq!(drive.check(true).unwrap(), [""; 0]);
+    });
+}
+
+#[test]
+fn what_waits_for_no_review_is_not_accepted() {
+    on_each_tier(|bucket| {
+        let drive = create(&bucket);
+        made(&drive);
+        let said = says(mark(&drive, "main", &MarkAsk::Staged(branch_name("main"))));
+        assert!(said.contains("not into itself"), "{said}");
+        mark(&drive, "fix", &MarkAsk::Plain).unwrap();
+        let said = says(accept(&drive, &[]));
+        assert!(said.contains("does not wait for a review"), "{said}");
+        mark(&drive, "fix", &MarkAsk::Staged(branch_name("main"))).unwrap();
+        drive.delete_branch(&branch_name("fix")).unwrap();
+        assert_eq!(drive.marks().unwrap(), []);
+        assert_eq!(drive.check(true).unwrap(), [""; 0]);
+    });
+}
