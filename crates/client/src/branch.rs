@@ -601,14 +601,12 @@ impl Inner {
         }
     }
 
-    /// As `changing`, for what was accepted before: it is shipped before the branch becomes another state, and belongs to what is saved
-    /// of a branch that is lost.
+    /// As `changing`, for what was accepted before: it is shipped before a turn, and saved of a branch that is lost.
     pub(crate) fn going_on(&self) -> Result<RwLockWriteGuard<'_, State>, Error> {
-        let is_lost = self.is_lost();
-        let state = self.state.write();
-        if is_lost {
-            return Ok(state);
+        if self.is_lost() {
+            return Ok(self.state.write());
         }
+        let state = self.state.write();
         if let Some(error) = &state.broken {
             return Err(error.clone());
         }
