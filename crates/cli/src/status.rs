@@ -216,7 +216,7 @@ impl Status {
         }
         let at = output::quoted(&self.dir);
         format!(
-            "copy what you need out of {at}, where all can still be read; then kill {}, which unmounts it, and mount again",
+            "copy what you need out of {at} and out of its other branches, all of which can still be read, and only then kill {}, which unmounts it: where a file of the bucket was removed, the drive cannot be opened again before that is put back",
             self.pid
         )
     }

@@ -35,7 +35,9 @@ pub(crate) fn sync(dir: &Path) -> Result<()> {
     // An fsync of the root would do it too, and hold the root's lock meanwhile: who needs a name there would wait in Linux.
     let path = dir.join(INSIDE);
     let all = File::open(&path).with_context(|| format!("cannot open {}", path.display()))?;
-    all.sync_all().map_err(|error| {
+    // What programs have stored in memory that is mapped is known to Linux alone until it is told to write it.
+    let written = rustix::fs::syncfs(&all).map_err(std::io::Error::from);
+    written.and_then(|()| all.sync_all()).map_err(|error| {
         let status = Mounted::at(dir).ok().map(|mounted| mounted.status);
         let trouble = status.as_ref().and_then(|status| status.trouble.clone());
         let why = trouble.unwrap_or_else(|| error.to_string());

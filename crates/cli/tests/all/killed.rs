@@ -3,9 +3,10 @@
 use crate::home::{Home, Server, text};
 use rustix::process::{Signal, kill_process};
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Who is killed.
@@ -129,6 +130,26 @@ fn after_both_were_killed_the_drive_is_mounted_from_its_folder_alone() {
 /// A way to make a file of a name, and to sync it.
 type Way<'a> = &'a dyn Fn(&str);
 
+/// Starts a program that stores what a file is to hold in its mapped memory, and stays.
+fn mapping(path: &Path, content: &str) -> Child {
+    let program = "import mmap, sys, time\n\
+                   f = open(sys.argv[1], 'r+b')\n\
+                   f.truncate(len(sys.argv[2]))\n\
+                   m = mmap.mmap(f.fileno(), 0)\n\
+                   m[:] = sys.argv[2].encode()\n\
+                   print('stored', flush=True)\n\
+                   time.sleep(600)";
+    let mut child = Command::new("python3")
+        .args(["-c", program, text(path), content])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("python3 is there");
+    let mut line = String::new();
+    let told = BufReader::new(child.stdout.as_mut().expect("it is piped")).read_line(&mut line);
+    assert_eq!(told.expect("it answers"), "stored\n".len());
+    child
+}
+
 /// Guarantee 1: every way to ask for it is a sync, and one of a file covers all names before it.
 #[test]
 fn every_kind_of_sync_survives_a_killed_process() {
@@ -142,7 +163,7 @@ fn every_kind_of_sync_survives_a_killed_process() {
         file.write_all(name.as_bytes()).expect("there is room");
         file
     };
-    let ways: [(&str, Way<'_>); 6] = [
+    let ways: [(&str, Way<'_>); 7] = [
         ("fsync", &|name| made(name, 0).sync_all().expect("it syncs")),
         ("fdatasync", &|name| made(name, 0).sync_data().expect("it syncs")),
         ("o_sync", &|name| {
@@ -158,6 +179,13 @@ fn every_kind_of_sync_survives_a_killed_process() {
         ("root", &|name| {
             made(name, 0);
             crate::home::sync(&dir);
+        }),
+        ("mapped", &|name| {
+            drop(made(name, 0).set_len(0));
+            let mut program = mapping(&dir.join(name), name);
+            home.done(&["sync", text(&dir)]);
+            program.kill().expect("it is there");
+            program.wait().expect("it ends");
         }),
     ];
     for (number, (name, way)) in ways.iter().enumerate() {

@@ -154,9 +154,14 @@ impl Disk for FolderDisk {
     fn space(&self) -> Result<Space, Failure> {
         let stat = rustix::fs::fstatvfs(self.tree.root())
             .map_err(|errno| self.tree.failed("ask the size of", &"", errno))?;
+        // What file systems keep back they keep for root.
+        let free = match rustix::process::geteuid().is_root() {
+            true => stat.f_bfree,
+            false => stat.f_bavail,
+        };
         Ok(Space {
             total: stat.f_blocks * stat.f_frsize,
-            free: stat.f_bavail * stat.f_frsize,
+            free: free * stat.f_frsize,
         })
     }
 }
