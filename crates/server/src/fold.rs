@@ -5,7 +5,7 @@
 
 use crate::drive::Inner;
 use crate::state::{Folded, FoldedEdge, State};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tenure_core::Tree;
@@ -42,6 +42,10 @@ impl Inner {
         let (root, packs) = self.fold_rows(&mut snapshot.state, (&folded, &edges))?;
         let journal = &snapshot.journal;
         journal.publish(&journal.manifest(at, Some(root), RowPacks(packs).written()))?;
+        let mut row_pages = self.row_pages.lock();
+        let surplus = row_pages.len().saturating_sub(MANIFESTS_KEPT);
+        row_pages.drain(..surplus);
+        drop(row_pages);
         *last = Some(snapshot.seq);
         self.work.note_folded(snapshot.segments);
         self.unfolded.fetch_sub(snapshot.bytes, Ordering::Relaxed);
@@ -134,35 +138,41 @@ impl Inner {
         state.put_packs(&self.packs.table());
         state.put_recent();
         let root = state.rows().fold(&mut |page| self.filling.put_page(page))?;
+        let pages = row_pages(state);
+        let numbers: BTreeSet<PackNumber> = pages.iter().map(|at| at.pack).collect();
+        // Before their pack is sealed, so that nobody finds it and does not know that they are needed.
+        self.row_pages.lock().push_back(pages);
         self.filling.seal_pages()?;
-        let mut seen = SeenPacks::default();
-        state
-            .rows()
-            .pages(&mut seen)
-            .expect("the drive's own rows stay in memory");
         let packs = self
             .packs
             .table()
             .into_iter()
-            .filter(|pack| seen.numbers.contains(&pack.number))
+            .filter(|pack| numbers.contains(&pack.number))
             .collect();
         Ok((root, packs))
     }
 }
 
-/// The packs in which pages of a tree lie.
-#[derive(Default)]
-struct SeenPacks {
-    numbers: BTreeSet<PackNumber>,
+/// Manifests that an owner may begin with: where the newest is damaged, the one before.
+const MANIFESTS_KEPT: usize = 2;
+
+/// Returns the pages of a state's rows, as far as they are stored.
+pub(crate) fn row_pages(state: &State) -> HashSet<Address> {
+    let mut seen = SeenPages(HashSet::new());
+    let all = state.rows().pages(&mut seen);
+    all.expect("the drive's own rows stay in memory");
+    seen.0
 }
 
-impl Pages for SeenPacks {
-    fn is_known(&mut self, _at: &Address) -> bool {
-        false
+struct SeenPages(HashSet<Address>);
+
+impl Pages for SeenPages {
+    fn is_known(&mut self, at: &Address) -> bool {
+        self.0.contains(at)
     }
 
     fn visit(&mut self, at: &Address) {
-        self.numbers.insert(at.pack);
+        self.0.insert(*at);
     }
 }
 

@@ -17,6 +17,7 @@ use crate::still::Holders;
 use crate::trail::Trails;
 use crate::work::Work;
 use parking_lot::Mutex;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -192,6 +193,7 @@ fn try_take_over(
         work: Arc::new(Work::new(options.fold_bytes, options.page_bytes_max, inherited)),
         restoring: Mutex::default(),
         folding: Mutex::new(found.folded),
+        row_pages: Mutex::new(VecDeque::from([found.row_pages])),
         verified: Mutex::default(),
         notices: found.notices,
         replayed: found.records,

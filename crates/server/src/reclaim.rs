@@ -159,9 +159,11 @@ impl Inner {
                 before: (!holders.is_empty()).then_some(PackNumber(self.epoch.0 << NUMBER_BITS)),
                 holders,
             };
+            // Which objects there are is known before what is needed of them.
+            let objects = self.packs.table();
             Ok(Some(Search {
-                survey: Survey::begin(live.state.clone(), reads),
-                objects: self.packs.table(),
+                survey: Survey::begin(live.state.clone(), (reads, self.manifest_rows())),
+                objects,
                 held,
             }))
         })

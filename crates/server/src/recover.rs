@@ -3,19 +3,21 @@
 //! Invariant: everything that was acknowledged is there again, or is named in the notices as lost.
 
 use crate::decide::after;
-use crate::fold::{RowPacks, not_a_state};
+use crate::fold::{RowPacks, not_a_state, row_pages};
 use crate::load::Loader;
 use crate::place::NUMBER_BITS;
 use crate::reclaim::Doomed;
 use crate::state::{After, State};
 use crate::trail;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use tenure_core::Tree;
 use tenure_core::tree::Memory;
 use tenure_journal::{Journal, Manifest, Opening, Replayed};
 use tenure_model::codec::Codec;
-use tenure_model::{Act, Batch, ChunkPlace, DriveName, Epoch, Failure, PackNumber, Record, Seq, counted};
+use tenure_model::{
+    Act, Address, Batch, ChunkPlace, DriveName, Epoch, Failure, PackNumber, Record, Seq, counted,
+};
 use tenure_store::Bucket;
 use tenure_store::pack::{PackName, Packs, open_key};
 use tenure_wire::Error;
@@ -31,6 +33,8 @@ pub(crate) struct Recovered {
     pub(crate) folded: Option<Seq>,
     /// What was given up and is still there.
     pub(crate) doomed: Doomed,
+    /// The pages of the rows that the drive was opened with.
+    pub(crate) row_pages: HashSet<Address>,
     /// The records since: how many.
     pub(crate) records: u64,
     /// Bytes of the records since.
@@ -47,6 +51,8 @@ struct Recovery<'a> {
     memory: Memory,
     loader: Loader,
     packs: Arc<Packs>,
+    /// The pages of the rows that were begun with.
+    row_pages: HashSet<Address>,
     /// The chunks that the journal places in packs that were left open.
     left_open: BTreeMap<PackNumber, Vec<ChunkPlace>>,
     /// The packs that are sealed, also those that are known from the rows alone.
@@ -94,6 +100,7 @@ pub(crate) fn recover(
         memory,
         loader,
         packs,
+        row_pages,
         records,
         record_bytes,
         notices,
@@ -108,6 +115,7 @@ pub(crate) fn recover(
         journal,
         folded,
         doomed,
+        row_pages,
         records,
         record_bytes,
         notices,
@@ -156,6 +164,7 @@ impl<'a> Recovery<'a> {
                 Err(error) => return Err(error),
             }
         };
+        let row_pages = row_pages(&state);
         // The table names packs that are gone as well, so that what they held is refused by name.
         add_all(&packs, state.packs());
         let sealed = packs.table().into_iter().map(|pack| pack.number).collect();
@@ -170,6 +179,7 @@ impl<'a> Recovery<'a> {
             memory,
             loader,
             packs,
+            row_pages,
             left_open,
             sealed,
             damaged_page: None,

@@ -4,10 +4,10 @@
 //! shared from there down. Invariant: every byte is counted once; what is not told to be needed here, nothing that the drive knows needs.
 
 use crate::drive::Inner;
+use crate::fold::row_pages;
 use crate::state::State;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::Duration;
-use tenure_core::tree::Pages;
 use tenure_core::{Branch, Stored};
 use tenure_model::{Address, BranchId, PackNumber};
 use tenure_wire::{Error, LineUsage, Usage};
@@ -54,11 +54,16 @@ pub(crate) struct Survey {
 pub(crate) type Live = BTreeMap<PackNumber, u64>;
 
 impl Inner {
+    /// Returns the pages of the rows that the next owner may begin with, which those of this moment need not lead to.
+    pub(crate) fn manifest_rows(&self) -> HashSet<Address> {
+        self.row_pages.lock().iter().flatten().copied().collect()
+    }
+
     pub(crate) fn usage(&self) -> Result<Usage, Error> {
         // Pages that were never written have no size.
         self.fold()?;
         let state = self.with(|live| Ok(live.state.clone()))?;
-        let mut survey = Survey::begin(state, Vec::new());
+        let mut survey = Survey::begin(state, (Vec::new(), self.manifest_rows()));
         while !survey.go_on(self, Duration::MAX)? {}
         self.used(&survey)
     }
@@ -105,15 +110,15 @@ impl Inner {
 
 impl Survey {
     /// Begins with all that a state leads to, and states that somebody reads.
-    pub(crate) fn begin(mut state: State, reads: Vec<Branch>) -> Self {
+    pub(crate) fn begin(mut state: State, (reads, rows): (Vec<Branch>, HashSet<Address>)) -> Self {
         let mut survey = Self {
             needs: Needs::default(),
             all: Vec::new(),
             left: VecDeque::new(),
             is_branch: Vec::new(),
         };
-        let rows = state.rows().pages(&mut RowPages(&mut survey.needs.rows));
-        rows.expect("the drive's own rows stay in memory");
+        survey.needs.rows.extend(row_pages(&state));
+        survey.needs.rows.extend(rows);
         let mut places = BTreeMap::<BranchId, Place>::new();
         for (id, line) in state.lines() {
             let branch = state.opened(id).expect("the line was listed just now").branch;
@@ -214,17 +219,5 @@ impl Stored for Needs {
 
     fn chunk(&mut self, at: &Address) {
         Self::note(&mut self.chunks, at, self.place, self.is_branch);
-    }
-}
-
-struct RowPages<'a>(&'a mut HashSet<Address>);
-
-impl Pages for RowPages<'_> {
-    fn is_known(&mut self, at: &Address) -> bool {
-        self.0.contains(at)
-    }
-
-    fn visit(&mut self, at: &Address) {
-        self.0.insert(*at);
     }
 }

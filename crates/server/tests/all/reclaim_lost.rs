@@ -1,8 +1,8 @@
 //! What is given back while owners are lost, and calls of the bucket fail: all that is needed is there.
 
 use crate::world::{
-    Holder, OWNER_WAIT, StillClock, beginning, branch_name, content, create, drive_name, fork_ask,
-    on_each_tier, open, options,
+    Holder, OWNER_WAIT, StillClock, beginning, branch_name, checkpoint_ask, content, create, drive_name,
+    fork_ask, on_each_tier, open, options,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -139,6 +139,37 @@ fn judge(bucket: &MemoryBucket, story: &Story, what: &str) {
     look(&drive, "reclaimed");
     drive.close().unwrap();
     look(&open(bucket), "opened again");
+}
+
+#[test]
+fn what_the_next_owner_begins_with_is_given_up_by_none_of_those_that_reclaim_one_after_the_other() {
+    let full = ReclaimAsk {
+        is_full: true,
+        ..ReclaimAsk::default()
+    };
+    on_each_tier(|bucket| {
+        drop(create(&bucket));
+        for round in 0..8 {
+            let drive = open(&bucket);
+            for number in 0..40 {
+                let name = format!("named-{round}-{number}");
+                drive.checkpoint(&checkpoint_ask("main", &name)).unwrap();
+            }
+            drive.fold().unwrap();
+            drive
+                .checkpoint(&checkpoint_ask("main", &format!("last-{round}")))
+                .unwrap();
+            drive.reclaim(full).unwrap();
+            // It is killed, and the next one reclaims before it does anything else.
+            drop(drive);
+            for _ in 0..2 {
+                let drive = open(&bucket);
+                drive.reclaim(full).unwrap();
+                drive.close().unwrap();
+            }
+            assert_eq!(open(&bucket).check(true).unwrap(), [""; 0], "round {round}");
+        }
+    });
 }
 
 #[test]
