@@ -5,7 +5,7 @@
 
 use crate::drive::Inner;
 use crate::state::{Folded, FoldedEdge, State};
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tenure_core::Tree;
@@ -157,14 +157,14 @@ impl Inner {
 const MANIFESTS_KEPT: usize = 2;
 
 /// Returns the pages of a state's rows, as far as they are stored.
-pub(crate) fn row_pages(state: &State) -> HashSet<Address> {
-    let mut seen = SeenPages(HashSet::new());
+pub(crate) fn row_pages(state: &State) -> BTreeSet<Address> {
+    let mut seen = SeenPages(BTreeSet::new());
     let all = state.rows().pages(&mut seen);
     all.expect("the drive's own rows stay in memory");
     seen.0
 }
 
-struct SeenPages(HashSet<Address>);
+struct SeenPages(BTreeSet<Address>);
 
 impl Pages for SeenPages {
     fn is_known(&mut self, at: &Address) -> bool {

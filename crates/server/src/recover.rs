@@ -9,7 +9,7 @@ use crate::place::NUMBER_BITS;
 use crate::reclaim::Doomed;
 use crate::state::{After, State};
 use crate::trail;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tenure_core::Tree;
 use tenure_core::tree::Memory;
@@ -34,7 +34,7 @@ pub(crate) struct Recovered {
     /// What was given up and is still there.
     pub(crate) doomed: Doomed,
     /// The pages of the rows that the drive was opened with.
-    pub(crate) row_pages: HashSet<Address>,
+    pub(crate) row_pages: BTreeSet<Address>,
     /// The records since: how many.
     pub(crate) records: u64,
     /// Bytes of the records since.
@@ -52,7 +52,7 @@ struct Recovery<'a> {
     loader: Loader,
     packs: Arc<Packs>,
     /// The pages of the rows that were begun with.
-    row_pages: HashSet<Address>,
+    row_pages: BTreeSet<Address>,
     /// The chunks that the journal places in packs that were left open.
     left_open: BTreeMap<PackNumber, Vec<ChunkPlace>>,
     /// The packs that are sealed, also those that are known from the rows alone.

@@ -6,7 +6,7 @@
 use crate::drive::Inner;
 use crate::fold::row_pages;
 use crate::state::State;
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 use tenure_core::{Branch, Stored};
 use tenure_model::{Address, BranchId, PackNumber};
@@ -30,7 +30,7 @@ struct Needs {
     pages: HashMap<Address, Needed>,
     chunks: HashMap<Address, Needed>,
     /// Pages of the drive's own rows.
-    rows: HashSet<Address>,
+    rows: BTreeSet<Address>,
     place: Place,
     is_branch: bool,
 }
@@ -55,7 +55,7 @@ pub(crate) type Live = BTreeMap<PackNumber, u64>;
 
 impl Inner {
     /// Returns the pages of the rows that the next owner may begin with, which those of this moment need not lead to.
-    pub(crate) fn manifest_rows(&self) -> HashSet<Address> {
+    pub(crate) fn manifest_rows(&self) -> BTreeSet<Address> {
         self.row_pages.lock().iter().flatten().copied().collect()
     }
 
@@ -96,7 +96,10 @@ impl Inner {
     /// Returns how many bytes of each pack are needed.
     pub(crate) fn live(&self, survey: &Survey) -> Result<Live, Error> {
         let mut live = Live::new();
-        for at in survey.needs.all() {
+        // In one order, because packs are looked into.
+        let mut all: Vec<_> = survey.needs.all().collect();
+        all.sort_unstable();
+        for at in all {
             *live.entry(at.pack).or_default() += self.len_of(at)?;
         }
         Ok(live)
@@ -110,7 +113,7 @@ impl Inner {
 
 impl Survey {
     /// Begins with all that a state leads to, and states that somebody reads.
-    pub(crate) fn begin(mut state: State, (reads, rows): (Vec<Branch>, HashSet<Address>)) -> Self {
+    pub(crate) fn begin(mut state: State, (reads, rows): (Vec<Branch>, BTreeSet<Address>)) -> Self {
         let mut survey = Self {
             needs: Needs::default(),
             all: Vec::new(),
