@@ -158,7 +158,11 @@ fn try_take_over(
     }
     let trails = Trails::new(name.clone(), bucket.as_ref());
     // A file holds many records; where each segment is an object, there may be one for each record.
-    let inherited = if found.packs.are_held() { found.records } else { 0 };
+    let inherited = if found.packs.are_held() {
+        (found.records, found.epochs)
+    } else {
+        (0, 0)
+    };
     let condemned = found.state.condemned().into_iter();
     let shut = condemned.map(|(name, _)| name.number).collect();
     let stale = Arc::<Stale>::default();

@@ -37,6 +37,8 @@ pub(crate) struct Recovered {
     pub(crate) row_pages: BTreeSet<Address>,
     /// The records since: how many.
     pub(crate) records: u64,
+    /// The epochs that were read for them, at most.
+    pub(crate) epochs: u64,
     /// Bytes of the records since.
     pub(crate) record_bytes: u64,
     /// What a person should know, in sentences.
@@ -92,6 +94,7 @@ pub(crate) fn recover(
             format!("an object that nothing needs now is missing or damaged; restore it from a copy of the bucket: {failure}")
         }));
     let folded = opening.manifest().map(|manifest| manifest.at.seq);
+    let epochs = opening.epoch().0 - recovery.folded_in.0;
     let journal = opening.go_on(replayed)?;
     recovery.recover_open_packs()?;
     let doomed = recovery.forget_condemned();
@@ -117,6 +120,7 @@ pub(crate) fn recover(
         doomed,
         row_pages,
         records,
+        epochs,
         record_bytes,
         notices,
     })

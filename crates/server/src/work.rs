@@ -14,6 +14,9 @@ use tenure_wire::Error;
 
 /// Segments after which they are folded: reading them one by one takes the next owner a second, at 15 ms each.
 const SEGMENTS_MAX: u64 = 1000;
+/// As how many segments an epoch counts: each is read by itself, by some seven trips to the bucket one after the other, so that four
+/// add half a second to a takeover.
+const SEGMENTS_OF_EPOCH: u64 = 250;
 
 /// How long after a branch has changed it is looked when a checkpoint of it is due: many may change at once, and all are looked at.
 const NEWS_REST: Duration = Duration::from_secs(1);
@@ -40,18 +43,19 @@ pub(crate) struct Work {
     fold_at: AtomicU64,
     /// Bytes of pages at which some are evicted; rises when few could go.
     evict_at: AtomicUsize,
-    /// Segments of earlier owners that were read when the drive was opened, at most.
+    /// Segments of earlier owners that were read when the drive was opened, at most; with them the epochs.
     inherited: u64,
     /// Segments of this and earlier owners that the newest manifest made needless.
     folded: AtomicU64,
 }
 
 impl Work {
-    pub(crate) fn new(fold_bytes: u64, page_bytes_max: usize, inherited: u64) -> Self {
+    /// Makes the worker of an owner that has read so many segments of so many epochs before it.
+    pub(crate) fn new(fold_bytes: u64, page_bytes_max: usize, (segments, epochs): (u64, u64)) -> Self {
         Self {
             fold_at: AtomicU64::new(fold_bytes),
             evict_at: AtomicUsize::new(page_bytes_max),
-            inherited,
+            inherited: segments + epochs * SEGMENTS_OF_EPOCH,
             ..Self::default()
         }
     }

@@ -84,6 +84,24 @@ fn a_long_journal_is_folded_without_being_asked() {
     });
 }
 
+/// Where segments are objects, each epoch is read by itself. Where they are files, it is not.
+#[test]
+fn a_drive_that_was_taken_over_again_and_again_is_folded() {
+    on_each_tier(|bucket| {
+        drop(create(&bucket));
+        let manifests = || bucket.list("drives/work/manifests/").unwrap();
+        let first = manifests();
+        for number in 0..6 {
+            let drive = open(&bucket);
+            let mut holder = Holder::hosted(&drive, "main");
+            holder.file(&format!("file-{number}"), &content(number, 500));
+            holder.ship();
+        }
+        assert_eq!(manifests() != first, bucket.disk().is_none());
+        assert_eq!(Holder::reader(&open(&bucket), "main").names().len(), 6);
+    });
+}
+
 #[test]
 fn the_worker_folds_beside_a_holder() {
     on_each_tier(|bucket| {
