@@ -5,6 +5,7 @@
 //! makes durable. Nothing here knows a kernel, a bucket or a clock of its own.
 
 mod branch;
+mod change;
 mod cut;
 mod damage;
 mod ended;

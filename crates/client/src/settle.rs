@@ -2,7 +2,8 @@
 //!
 //! Invariant: a file is settled by one thread at a time, so its writes enter the log in their order.
 
-use crate::branch::{Inner, LOADS_MAX, News, State, Threads, too_many_loads};
+use crate::branch::{Inner, LOADS_MAX, State, Threads, too_many_loads};
+use crate::change::News;
 use crate::place::{Last, Settled};
 use crate::ship::LITTLE;
 use crate::stage::{Kept, Staged, Taken};

@@ -11,6 +11,7 @@
 
 mod address;
 mod answer;
+mod call;
 mod come;
 mod connection;
 mod group;

@@ -2,11 +2,16 @@
 //!
 //! Each call travels as a message. When the owner ends, calls that may be made twice are made again to the next one: a
 //! repeated batch is recognised by its number and digest, a repeated grant by its session. Calls that may not are answered
-//! with a failure that says whether they may have been done. Invariant: an answer of another kind than the call's is never taken for its answer.
+//! with a failure that says whether they may have been done.
 
+use super::call::{
+    Pending, Take, branches, bytes, created, delegations, differences, done, findings, heard, held, inos,
+    locked, marks, merged, odd, opened, ordered, placed, placings, plan, proven, reclaimed, room, salvaged,
+    sealed, seen, shipped, standings, status, taken, then, turned, usage,
+};
 use super::come::{borrowed, lent, next};
 use super::group::groups;
-use super::lane::{Again, Lane, Lost, Purpose, REPEATS_MAX, Reply};
+use super::lane::{Again, Lane, Lost, Purpose, REPEATS_MAX};
 use super::patience::{Dial, Patience};
 use crate::line::{BranchInfo, CheckpointAsk, Created, ForkAsk, Usage};
 use crate::message::{Answer, Ask, Hello, Request, Response, SESSIONS_MAX};
@@ -22,10 +27,9 @@ use crate::shared::{
 use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tenure_model::codec::{Malformed, malformed};
+use tenure_model::codec::malformed;
 use tenure_model::limits::LITTLE_LEN_MAX;
 use tenure_model::record::Plan;
 use tenure_model::{
@@ -193,102 +197,6 @@ impl Connection {
     }
 }
 
-/// Takes out of a response what a call returns; none when it is the response to another call.
-type Take<T> = fn(Response<'_>) -> Option<T>;
-
-/// A call that waits for its answer.
-struct Pending<'a> {
-    lane: &'a Lane,
-    number: u64,
-    within: Duration,
-    answer: mpsc::Receiver<Result<Reply, Lost>>,
-}
-
-impl<'a> Pending<'a> {
-    fn ask(lane: &'a Lane, request: Request<'_>, again: Again, within: Duration) -> Self {
-        let (send, answer) = mpsc::sync_channel(1);
-        let then = Box::new(move |outcome| drop(send.send(outcome)));
-        let number = lane.ask(request, again, within, then);
-        Self {
-            lane,
-            number,
-            within,
-            answer,
-        }
-    }
-
-    fn wait(self) -> Result<Reply, Lost> {
-        let outcome = match self.answer.recv_timeout(self.within) {
-            Err(RecvTimeoutError::Timeout) => {
-                self.lane.give_up(self.number);
-                self.answer.recv().ok()
-            }
-            outcome => outcome.ok(),
-        };
-        outcome.unwrap_or_else(|| {
-            Err(Lost::MaybeDone(
-                "the thread that reads answers has ended by a bug".into(),
-            ))
-        })
-    }
-}
-
-fn taken<T>(reply: &Reply, take: Take<T>) -> Result<T, Error> {
-    let answer = Answer::parse(&reply.bytes).map_err(odd)?;
-    take(answer.outcome?).ok_or_else(|| odd(malformed("response to this call")))
-}
-
-fn odd(malformed: Malformed) -> Error {
-    Failure::Unknown(format!("the owner's answer cannot be read: {malformed}")).into()
-}
-
-/// Writes the function that takes one kind of response.
-macro_rules! take {
-    ($($name:ident: $variant:pat => $value:expr, $of:ty;)*) => {
-        $(fn $name(response: Response<'_>) -> Option<$of> {
-            if let $variant = response { Some($value) } else { None }
-        })*
-    };
-}
-
-take! {
-    done: Response::Done => (), ();
-    opened: Response::Opened(opened) => opened, Opened;
-    inos: Response::Inos(inos) => inos, InoRange;
-    shipped: Response::Shipped(shipped) => shipped, Shipped;
-    bytes: Response::Bytes(bytes) => bytes.into_owned(), Vec<u8>;
-    room: Response::Room(room) => room, Room;
-    created: Response::Created(created) => created, Created;
-    branches: Response::Branches(branches) => branches, Vec<BranchInfo>;
-    status: Response::Status(status) => status, Status;
-    findings: Response::Findings(findings) => findings, Vec<String>;
-    placed: Response::Placed(places) => places, Vec<Placed>;
-    sealed: Response::Sealed(packs) => packs, Vec<SealedPack>;
-    salvaged: Response::Salvaged(salvaged) => salvaged, Salvaged;
-    delegations: Response::Delegations(delegations) => delegations, Vec<Delegation>;
-    differences: Response::Differences(differences) => differences, Differences;
-    turned: Response::Turned(turned) => turned, Turned;
-    merged: Response::Merged(told) => told, MergeTold;
-    standings: Response::Standings(standings) => standings, Standings;
-    plan: Response::Plan(plan) => plan, Plan;
-    usage: Response::Usage(usage) => usage, Usage;
-    reclaimed: Response::Reclaimed(told) => told, ReclaimTold;
-    placings: Response::Placings(placings) => placings, Placings;
-    marks: Response::Marks(marks) => marks, Vec<Marked>;
-    ordered: Response::Ordered(ordered) => ordered, Ordered;
-    held: Response::Seen(Seen::Inode(_, attr)) => attr, Attr;
-    locked: Response::Locked(locked) => locked, Locked;
-    heard: Response::Heard(heard) => heard, Heard;
-    proven: Response::Proven(age) => age, Duration;
-}
-
-fn seen(response: Response<'_>) -> Option<Seen> {
-    if let Response::Seen(seen) = response {
-        return Some(seen);
-    }
-    bytes(response).map(Seen::Bytes)
-}
-
 impl<B> Owner<B> for Connection {
     fn open(&self, who: &Who) -> Result<Opened, Error> {
         if self.sessions.lock().len() >= SESSIONS_MAX {
@@ -356,13 +264,7 @@ impl<B> Owner<B> for Connection {
     }
 
     fn ship(&self, batch: Batch, _after: Option<B>, told: Done<Shipped>) {
-        let then = Box::new(move |outcome: Result<Reply, Lost>| {
-            told(
-                outcome
-                    .map_err(Error::from)
-                    .and_then(|reply| taken(&reply, shipped)),
-            );
-        });
+        let then = then(told, shipped);
         self.order
             .ask(Request::Ship(batch), Again::Lane, self.patience.reply_max, then);
     }
@@ -427,13 +329,7 @@ impl<B> Owner<B> for Connection {
     }
 
     fn hear(&self, who: Sharer, told: Done<Heard>) {
-        let then = Box::new(move |outcome: Result<Reply, Lost>| {
-            told(
-                outcome
-                    .map_err(Error::from)
-                    .and_then(|reply| taken(&reply, heard)),
-            );
-        });
+        let then = then(told, heard);
         self.order.ask(
             Request::Shared(who, Ask::Hear),
             Again::Caller,
@@ -457,13 +353,7 @@ impl<B> Owner<B> for Connection {
     }
 
     fn salvage(&self, batch: Batch, _after: Option<B>, told: Done<Salvaged>) {
-        let then = Box::new(move |outcome: Result<Reply, Lost>| {
-            told(
-                outcome
-                    .map_err(Error::from)
-                    .and_then(|reply| taken(&reply, salvaged)),
-            );
-        });
+        let then = then(told, salvaged);
         self.order.ask(
             Request::Salvage(batch),
             Again::Lane,
