@@ -5,7 +5,7 @@ mod keys;
 
 use crate::clock::random;
 use crate::error::Told;
-use crate::hint::words::{NEWER, NEWER_HINT};
+use crate::hint::words::NEWER_HINT;
 use crate::home;
 use crate::output::quoted;
 use crate::place::Way;
@@ -17,6 +17,7 @@ use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tenure_model::USE_NEWER;
 use tenure_store::remote::RemoteConfig;
 use tenure_store::{Bucket, FolderBucket, OpenError, RemoteBucket, marker, proof};
 
@@ -219,7 +220,7 @@ impl Service {
             || why.contains("let these keys")
         {
             "--keys FILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, give them".to_owned()
-        } else if why.contains(NEWER) {
+        } else if why.contains(USE_NEWER) {
             NEWER_HINT.to_owned()
         } else if matches!(error, OpenError::Refused(_)) {
             "tenure serve --help tells how buckets are named".to_owned()
@@ -286,7 +287,7 @@ fn no_folder(folder: &Path, error: &OpenError) -> anyhow::Error {
                 "bring {shown}/tenure-bucket back from a copy; every bucket of this format has the same one"
             ),
         ),
-        OpenError::Refused(_) if why.contains(NEWER) => Told::refused(why, NEWER_HINT),
+        OpenError::Refused(_) if why.contains(USE_NEWER) => Told::refused(why, NEWER_HINT),
         OpenError::Refused(_) => Told::refused(
             why,
             "--bucket FOLDER names the bucket; tenure drive create NAME --bucket FOLDER makes one in an empty folder",

@@ -99,7 +99,7 @@ pub(crate) fn text_or(error: &anyhow::Error, hint: Option<&str>) -> String {
     if let Some(hint) = told.unwrap_or_else(|| Some(untold(error, hint))) {
         lines.push_str(&format!("hint: {hint}\n"));
     }
-    lines
+    hint::words::pasted(&lines)
 }
 
 /// Returns what helps against an error that comes without a hint.

@@ -3,6 +3,8 @@
 use crate::error::Told;
 use crate::output;
 use anyhow::Result;
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use tenure_model::Digest;
@@ -63,7 +65,7 @@ pub(crate) fn agent() -> String {
     named.unwrap_or_else(|| format!("user {}", rustix::process::getuid().as_raw()))
 }
 
-fn base(variable: &str, below_home: &str) -> Result<PathBuf> {
+fn base(variable: &'static str, below_home: &str) -> Result<PathBuf> {
     if let Some(directory) = directory(variable) {
         return Ok(directory);
     }
@@ -76,11 +78,24 @@ fn base(variable: &str, below_home: &str) -> Result<PathBuf> {
     Ok(home.join(below_home))
 }
 
-fn directory(variable: &str) -> Option<PathBuf> {
-    // The specification says that a path that is not absolute is to be ignored.
-    std::env::var_os(variable)
-        .map(PathBuf::from)
-        .filter(|path| path.is_absolute())
+fn directory(variable: &'static str) -> Option<PathBuf> {
+    let path = PathBuf::from(std::env::var_os(variable)?);
+    // The specification says that a path that is not absolute is to be ignored, and an empty one is none.
+    if !path.is_absolute() && !path.as_os_str().is_empty() {
+        tell_ignored(variable, &path);
+    }
+    Some(path).filter(|path| path.is_absolute())
+}
+
+/// Says once that a variable counts for nothing.
+fn tell_ignored(variable: &'static str, path: &Path) {
+    static TOLD: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());
+    if TOLD.lock().insert(variable) {
+        output::note(format_args!(
+            "note: {variable} does not count, because it is not an absolute path: {}",
+            output::path(path)
+        ));
+    }
 }
 
 /// Refuses a folder that belongs to somebody else, or that others may change.

@@ -19,6 +19,7 @@ mod holders;
 mod home;
 mod identity;
 mod life;
+mod log;
 mod mounts;
 mod neighbours;
 mod output;
@@ -32,6 +33,7 @@ mod tokens;
 mod waiting;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use log::Reader;
 use signal_hook::consts::SIGXFSZ;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -87,12 +89,22 @@ enum Command {
     Manual(commands::manual::Args),
 }
 
+impl Command {
+    /// Returns who reads what is logged.
+    fn reader(&self) -> Reader {
+        if let Command::Mount(_) | Command::Serve(_) | Command::Bench(_) = self {
+            return Reader::Keeper;
+        }
+        Reader::Asker
+    }
+}
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
     // A file that may not grow any more is an error of the write, and not the end of the process. Where it cannot be had, it
     // is as it was.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
-    output::log_to_stderr();
+    log::to_stderr(cli.command.reader());
     match run(cli.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => error::report(&error),

@@ -12,7 +12,6 @@ use std::fmt::{self, Display};
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::Path;
 use tenure_model::shown;
-use tracing_subscriber::EnvFilter;
 
 /// Prints a value as JSON on standard output.
 pub(crate) fn json(value: &impl Serialize) -> Result<()> {
@@ -93,20 +92,6 @@ pub(crate) fn table<const N: usize>(headings: [&str; N]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(headings);
     table
-}
-
-/// Sends what the rooms log to standard error; `TENURE_LOG` says how much (`info`, `tenure_server=debug`).
-pub(crate) fn log_to_stderr() {
-    let filter = EnvFilter::try_from_env("TENURE_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
-    // A second call finds the first one's subscriber, which is the same.
-    let for_a_person = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let _ = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(for_a_person)
-        // Else a log on a full disk would be complained of on the same disk, with a panic.
-        .log_internal_errors(false)
-        .try_init();
 }
 
 /// Tells whether what is printed is seen on a terminal, and whether in colours.

@@ -519,11 +519,11 @@ impl Inner {
         let supplied = page.and_then(|bytes| {
             missing.supply(&bytes).map_err(|Malformed { what }| {
                 let at = missing.at();
-                let why = format!("page {} of pack {}: malformed {what}", at.digest, at.pack);
+                let page = format!("page {} of pack {}", at.digest, at.pack);
                 if what == KNOWN_PAGE {
-                    return Failure::Newer(format!("{why}: use a newer tenure")).into();
+                    return Failure::newer(format_args!("{page}: it is of another kind or version")).into();
                 }
-                Failure::Corrupt(why).into()
+                Failure::Corrupt(format!("{page}: malformed {what}")).into()
             })
         });
         supplied.inspect_err(|error| self.note_damage(error, None))

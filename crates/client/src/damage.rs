@@ -38,7 +38,7 @@ impl Damage {
     fn sentences(&self) -> Vec<String> {
         let sentence = |(what, files): (&String, &BTreeMap<Ino, String>)| {
             if files.is_empty() {
-                return format!("corrupt: {what}; who needs it gets EIO");
+                return format!("{what}; who needs it gets EIO");
             }
             let more = if files.len() == FILES_MAX {
                 " and maybe others"
@@ -46,10 +46,7 @@ impl Damage {
                 ""
             };
             let files: Vec<_> = files.values().map(String::as_str).collect();
-            format!(
-                "corrupt: {what}; reading {}{more} gives EIO there",
-                files.join(", ")
-            )
+            format!("{what}; reading {}{more} gives EIO there", files.join(", "))
         };
         self.0.iter().map(sentence).collect()
     }
@@ -65,10 +62,11 @@ impl Branch {
 impl Inner {
     /// Notes that an object could not be read, if that is the error.
     pub(crate) fn note_damage(&self, error: &Error, ino: Option<Ino>) {
-        let Error::Failed(Failure::Corrupt(what)) = error else {
+        let Error::Failed(failure @ (Failure::Corrupt(_) | Failure::Newer(_))) = error else {
             return;
         };
-        if self.damage.lock().knows(what, ino) {
+        let what = failure.to_string();
+        if self.damage.lock().knows(&what, ino) {
             return;
         }
         let path = |ino| {
@@ -80,9 +78,9 @@ impl Inner {
         tracing::error!(
             what,
             file = named,
-            "an object of the bucket is damaged or missing"
+            "an object of the bucket is damaged or missing, or of a newer format"
         );
-        self.damage.lock().add(what, file);
+        self.damage.lock().add(&what, file);
     }
 
     /// Returns a path of an inode, if it is found soon.

@@ -11,14 +11,13 @@ use crate::tier::bucket::read::{self as objects, Names};
 use crate::tier::bucket::segment;
 use crate::tier::folder::mark::Mark;
 use crate::tier::folder::read::{self, Segment};
-use crate::tier::folder::segment::Header;
 use tenure_model::{DriveName, Epoch, Failure, Seq};
 use tenure_store::disk::BLOCK_LEN;
 use tenure_store::key::parse_number;
 use tenure_store::{Bucket, Key};
 
 /// What stands directly below a drive.
-const FOLDERS: [&str; 5] = ["epochs", "journal", "lock", "manifests", "packs"];
+const FOLDERS: [&str; 6] = ["deleting", "epochs", "journal", "lock", "manifests", "packs"];
 
 /// How much is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -219,8 +218,5 @@ fn before(bucket: &dyn Bucket, segment: &Segment) -> Result<Option<crate::Positi
     };
     let mut block = vec![0; BLOCK_LEN.min(usize::try_from(len).unwrap_or(BLOCK_LEN))];
     bucket.get_range(&segment.key, 0, &mut block)?;
-    let damaged = |_| Failure::Corrupt(format!("{}: its header is damaged", segment.key));
-    Header::parsed(&block)
-        .map(|header| Some(header.before))
-        .map_err(damaged)
+    read::parsed_header(&segment.key, &block).map(|header| Some(header.before))
 }

@@ -55,8 +55,8 @@ impl Kind {
         let (head, body) = bytes[..bytes.len() - DIGEST_LEN].split_at(HEAD_LEN);
         let version = u32::from_le_bytes(head[MAGIC_LEN..].try_into().expect("4 bytes were taken"));
         if version != self.version {
-            return Err(Failure::Newer(format!(
-                "{key}: it is a {what} of version {version}, which this program cannot read: use a newer tenure"
+            return Err(Failure::newer(format_args!(
+                "{key}: it is a {what} of version {version}"
             )));
         }
         T::parsed(body).map_err(|malformed| corrupt(malformed.to_string()))

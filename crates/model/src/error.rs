@@ -144,7 +144,15 @@ pub enum Failure {
     Fenced(String),
 }
 
+/// What ends the words of every [`Failure::Newer`]: by that a sentence that only brings such words is known.
+pub const USE_NEWER: &str = "use a newer tenure";
+
 impl Failure {
+    /// Says of `what`, such as an object and its version, that a newer program has written it.
+    pub fn newer(what: impl std::fmt::Display) -> Self {
+        Failure::Newer(format!("{what}, which this program cannot read: {USE_NEWER}"))
+    }
+
     /// Returns the Linux error number that a program sees.
     pub fn errno(&self) -> i32 {
         match self {

@@ -29,7 +29,7 @@ pub use batch::{Batch, ChunkPlace};
 pub use conflict::{Conflict, ConflictKind, FileOutcome, What};
 pub use count::counted;
 pub use difference::{Difference, Side};
-pub use error::{Failure, Refusal};
+pub use error::{Failure, Refusal, USE_NEWER};
 pub use extent::{Address, Extent, Piece};
 pub use id::{BranchId, Digest, Epoch, Ino, InoRange, PackNumber, Seq, SessionId};
 pub use lock::{Lock, LockFamily, LockKind, LockOwner, LockRange, Locked};

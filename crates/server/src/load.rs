@@ -32,9 +32,7 @@ impl Loader {
         missing.supply(&bytes).map_err(|error| {
             let page = format!("page {} of pack {}", at.digest, at.pack);
             if error.what == KNOWN_PAGE {
-                return Failure::Newer(format!(
-                    "{page}: it is of a kind or version that this program cannot read: use a newer tenure"
-                ));
+                return Failure::newer(format_args!("{page}: it is of another kind or version"));
             }
             Failure::Corrupt(format!("{page}: {error}"))
         })

@@ -15,9 +15,7 @@ use tenure_core::Tree;
 use tenure_core::tree::Memory;
 use tenure_journal::{Journal, Manifest, Opening, Replayed};
 use tenure_model::codec::Codec;
-use tenure_model::{
-    Act, Address, Batch, ChunkPlace, DriveName, Epoch, Failure, PackNumber, Record, Seq, counted,
-};
+use tenure_model::{Act, Address, Batch, ChunkPlace, DriveName, Epoch, Failure, PackNumber, Record, Seq};
 use tenure_store::Bucket;
 use tenure_store::pack::{PackName, Packs, open_key};
 use tenure_wire::Error;
@@ -199,8 +197,8 @@ impl<'a> Recovery<'a> {
             |why: &dyn std::fmt::Display| Failure::Corrupt(format!("record {seq} of the journal: {why}"));
         // The chain has proved its bytes.
         let newer = |error| {
-            Failure::Newer(format!(
-                "record {seq} of the journal of {}: {error}, which this program cannot read: use a newer tenure",
+            Failure::newer(format_args!(
+                "record {seq} of the journal of {}: {error}",
                 self.name
             ))
         };
@@ -312,7 +310,8 @@ impl<'a> Recovery<'a> {
             } else if !self.packs.is_lost(number) {
                 self.notices.push(format!(
                     "{} is left as it is: files may need what it holds, and the list beside it (`.lost`) that says what belongs there is \
-                     gone; restore the list too from a copy of the bucket, or remove the file if `tenure check --deep` finds nothing missing",
+                     gone; restore the list too from a copy of the bucket, or remove the file if `tenure check {name} --deep` finds \
+                     nothing missing",
                     open_key(name, number)
                 ));
             }
@@ -320,8 +319,8 @@ impl<'a> Recovery<'a> {
         trail::remove_left(bucket, name)?;
         if self.records > 0 {
             self.notices.push(format!(
-                "the last owner ended without closing the drive; {} were replayed",
-                counted(self.records, "record")
+                "the last owner ended without closing the drive; {} of its records had to be replayed",
+                self.records
             ));
         }
         Ok(())

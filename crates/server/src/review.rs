@@ -124,7 +124,7 @@ impl Live {
         let (staged, _) = self.named(name.as_str())?;
         let Some(Mark::Staged { into }) = self.state.mark_of(staged) else {
             return Err(because(&format!(
-                "{name} does not wait for a review; `tenure fork --staged` makes branches that do, `tenure branch stage` lets this one"
+                "{name} does not wait for a review; `tenure fork DRIVE NEW --staged` makes branches that do, `tenure branch stage DRIVE {name}` lets this one"
             ))
             .into());
         };

@@ -9,6 +9,7 @@ mod failure;
 mod file;
 mod handles;
 mod names;
+mod readers;
 mod temporary;
 mod tree;
 mod walk;

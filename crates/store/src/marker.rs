@@ -2,7 +2,7 @@
 
 use crate::bucket::{Bucket, OpenError};
 use crate::key::Key;
-use tenure_model::{Failure, Refusal};
+use tenure_model::{Failure, Refusal, USE_NEWER};
 
 /// The format of buckets that this program writes; it reads no newer one.
 pub const FORMAT: u32 = 1;
@@ -33,7 +33,7 @@ pub fn check(bucket: &dyn Bucket) -> Result<(), OpenError> {
     let refused = match found.as_deref().map(format_of) {
         Some(Some(format)) if (1..=FORMAT).contains(&format) => return Ok(()),
         Some(Some(format)) => format!(
-            "{place} is a bucket of format {format}, as its `{}` says, and this program reads formats up to {FORMAT}: use a newer tenure",
+            "{place} is a bucket of format {format}, as its `{}` says, and this program reads formats up to {FORMAT}: {USE_NEWER}",
             key()
         ),
         Some(None) => {

@@ -1,6 +1,7 @@
 //! `tenure check`: holds a drive's invariants against what is stored.
 
 use crate::error::Told;
+use crate::hint::{self, words::NEWER_HINT};
 use crate::output;
 use crate::place::Place;
 use crate::reach;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 use tenure_core::Branch;
-use tenure_model::{DriveName, counted};
+use tenure_model::{DriveName, USE_NEWER, counted};
 use tenure_wire::{Error, NOTE, Owner, UNSEEN, Verified};
 
 /// Check that a drive is whole
@@ -96,7 +97,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         reached.owner().check(false)?
     };
     reached.close()?;
+    let told: Vec<_> = told.iter().map(|told| hint::words::pasted(told)).collect();
     let (notes, others): (Vec<_>, Vec<_>) = told.iter().partition(|told| told.starts_with(NOTE));
+    let (newer, others): (Vec<_>, Vec<_>) = others.into_iter().partition(|told| told.contains(USE_NEWER));
     let (unseen, faults): (Vec<_>, Vec<_>) = others.into_iter().partition(|told| told.contains(UNSEEN));
     if args.json {
         let notices: Vec<_> = notes.iter().filter_map(|note| note.strip_prefix(NOTE)).collect();
@@ -104,17 +107,26 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             "drive": args.drive.as_str(),
             "deep": args.deep,
             "faults": faults,
+            "newer": newer,
             "unseen": unseen,
             "notices": notices,
         }))?;
     } else {
         faults
             .iter()
+            .chain(&newer)
             .chain(&unseen)
             .chain(&notes)
             .try_for_each(output::line)?;
     }
     match faults.len() {
+        0 if !newer.is_empty() => Err(Told::refused(
+            format!(
+                "not all of {} could be looked at, because a newer tenure has written it; nothing is wrong with the rest",
+                args.drive
+            ),
+            NEWER_HINT,
+        )),
         0 if !unseen.is_empty() => Err(Told::failed(
             format!(
                 "not all of {} could be looked at; nothing is wrong with the rest",

@@ -72,8 +72,18 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         for one in &found {
             text::print(one, &|side| read(&before, side), &|side| read(&after, side))?;
         }
+        if !output::seen().0 && found.iter().any(is_moved_directory) {
+            output::note(
+                "note: no patch says that a directory was renamed: do that before it is given to patch or git apply",
+            );
+        }
     }
     reached.close()
+}
+
+fn is_moved_directory(one: &Difference) -> bool {
+    let is_directory = |side: &Side| side.attr.kind == Kind::Directory;
+    one.moved_from.is_some() && one.after.as_ref().is_some_and(is_directory)
 }
 
 /// Prints what differs between two states, as the command does.

@@ -85,8 +85,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Ok(status) => status,
         Err(error) => {
             return Err(error.context(format!(
-                "the branch {} stays as it is: tenure branch delete {0} --yes",
-                made.words(args)
+                "the branch stays as it is: tenure branch delete {} {}{} --yes",
+                args.fork.drive,
+                made.branch,
+                args.place.options()
             )));
         }
     };
@@ -105,12 +107,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             format!("{} has ended: {status}", args.command[0].to_string_lossy()),
             code,
         )),
-    }
-}
-
-impl Made {
-    fn words(&self, args: &Args) -> String {
-        format!("{} {}", args.fork.drive, self.branch)
     }
 }
 

@@ -2,11 +2,9 @@
 
 use crate::place::Place;
 use std::sync::OnceLock;
-use tenure_model::DriveName;
+use tenure_model::{DriveName, USE_NEWER};
 
-/// What the store and the journal say of what they cannot read, though nothing is wrong with it.
-pub(crate) const NEWER: &str = "use a newer tenure";
-/// What helps then.
+/// What helps where a newer program has written what is there.
 pub(crate) const NEWER_HINT: &str =
     "tenure --version tells which release this is; the one that has written there reads it";
 
@@ -37,7 +35,46 @@ pub(crate) fn against(why: &str) -> Option<String> {
         .or_else(|| of_damage(why, &meant))
 }
 
+/// Returns words of the rooms below with the commands that stand between backquotes in them as they can be pasted: about the drive that
+/// is meant, with the options that find it.
+pub(crate) fn pasted(words: &str) -> String {
+    let meant = MEANT.get().cloned().unwrap_or_default();
+    meant.pasted(words)
+}
+
 impl Meant {
+    fn pasted(&self, words: &str) -> String {
+        let parts = words.split('`').enumerate();
+        let parts = parts.map(|(number, part)| match number % 2 {
+            1 => self.command(part),
+            _ => part.to_owned(),
+        });
+        parts.collect::<Vec<_>>().join("`")
+    }
+
+    /// Returns a command that names the drive, or a place for its name, with that and what finds it.
+    fn command(&self, command: &str) -> String {
+        let named = |word: &str| {
+            let (drive, rest) = word
+                .split_once('@')
+                .map_or((word, ""), |(drive, _)| (drive, &word[drive.len()..]));
+            let is_it = self.drive.is_some() && (drive == "DRIVE" || drive == self.drive());
+            is_it.then(|| format!("{}{rest}", self.drive()))
+        };
+        if !command.starts_with("tenure ") || command.ends_with(&self.options) && !self.options.is_empty() {
+            return command.to_owned();
+        }
+        let mut is_named = false;
+        let words = command.split(' ').map(|word| {
+            let named = named(word);
+            is_named |= named.is_some();
+            named.unwrap_or_else(|| word.to_owned())
+        });
+        let words: Vec<_> = words.collect();
+        let options = if is_named { &self.options[..] } else { "" };
+        words.join(" ") + options
+    }
+
     fn drive(&self) -> &str {
         self.drive.as_ref().map_or("DRIVE", DriveName::as_str)
     }
@@ -90,7 +127,10 @@ fn of_drives(why: &str, meant: &Meant) -> Option<String> {
     if why.contains("was begun and never finished") {
         return Some(format!("tenure drive create {drive}{options}"));
     }
-    why.contains(NEWER).then(|| NEWER_HINT.to_owned())
+    if why.contains("is being deleted, and") {
+        return Some(format!("tenure drive delete {drive}{options} --yes"));
+    }
+    why.contains(USE_NEWER).then(|| NEWER_HINT.to_owned())
 }
 
 fn of_machine(why: &str) -> Option<String> {
@@ -147,6 +187,10 @@ mod tests {
             ("the drive has no checkpoint c9", "tenure branch list DRIVE --all"),
             ("there is no drive d1 in the folder /b", "tenure drive list"),
             (
+                "the drive d1 is being deleted, and nothing of it can be had: have that finished first",
+                "tenure drive delete DRIVE --yes",
+            ),
+            (
                 "drives/d/epochs/1: it is a claim of version 9, which this program cannot read: use a newer tenure",
                 "tenure --version",
             ),
@@ -163,5 +207,31 @@ mod tests {
             assert!(said.starts_with(hint), "{why}: {said}");
         }
         assert_eq!(against("something else"), None);
+    }
+
+    #[test]
+    fn a_command_in_words_of_the_rooms_below_can_be_pasted() {
+        let meant = Meant {
+            drive: DriveName::parse("work").ok(),
+            options: " --bucket '/a b'".to_owned(),
+        };
+        for (words, pasted) in [
+            (
+                "it's (`tenure check work` names every file), and",
+                "it's (`tenure check work --bucket '/a b'` names every file), and",
+            ),
+            (
+                "`tenure fork DRIVE@main NEW --staged`; `tenure status` says why; `--read-only`",
+                "`tenure fork work@main NEW --staged --bucket '/a b'`; `tenure status` says why; `--read-only`",
+            ),
+            ("a workshop", "a workshop"),
+        ] {
+            assert_eq!(meant.pasted(words), pasted);
+            assert_eq!(meant.pasted(pasted), pasted);
+        }
+        assert_eq!(
+            Meant::default().pasted("`tenure check DRIVE`"),
+            "`tenure check DRIVE`"
+        );
     }
 }

@@ -108,6 +108,8 @@ fn a_difference_can_be_given_to_patch() {
     made(&home);
     let main = home.folder.path().join("main");
     let attempt = home.mount("work@attempt", "attempt", &[]);
+    fs::rename(attempt.join("src/text"), attempt.join("src/text 2")).expect("it is there");
+    fs::rename(attempt.join("src/saved"), attempt.join("src/kept")).expect("it is there");
     for name in ["two\nlines", "with a space", "\u{e4}\"\\"] {
         fs::write(attempt.join("src").join(name), "made in the attempt\n").expect("there is room");
     }

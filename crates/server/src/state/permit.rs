@@ -121,7 +121,8 @@ impl State {
         let name = self.line(branch).map_or_else(String::new, |line| line.name);
         Err(because(&format!(
             "{name} is protected and changes only by accepted reviews: `tenure fork DRIVE@{name} NEW --staged` makes a branch to work in, \
-             `tenure review` shows and accepts it; `--read-only` mounts {name} as it is, and `tenure branch unprotect` lets everybody change it"
+             `tenure review list DRIVE` shows those that wait; `--read-only` mounts {name} as it is, and `tenure branch unprotect DRIVE {name}` \
+             lets everybody change it"
         )))
     }
 

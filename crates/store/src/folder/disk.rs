@@ -2,6 +2,7 @@
 
 use super::file::FolderFile;
 use super::names::Names;
+use super::readers;
 use super::temporary::rename_if_absent;
 use super::tree::Tree;
 use super::walk::{Shut, parent_of};
@@ -200,6 +201,10 @@ impl Drop for Held {
 }
 
 fn held(file: OwnedFd) -> Refusal {
+    // What an owner has written who was killed is there still.
+    if let Some(by) = readers::of(&file) {
+        return Refusal::Held { by };
+    }
     let mut by = String::new();
     // Words that cannot be read leave the refusal without a name.
     let _ = std::fs::File::from(file)

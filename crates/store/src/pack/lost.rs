@@ -137,9 +137,10 @@ fn read(bucket: &dyn Bucket, drive: &DriveName, name: LostName) -> Result<Places
         rest.split_first_chunk::<4>()
     };
     let (version, body) = parsed().ok_or_else(|| corrupt("it is damaged"))?;
-    if u32::from_le_bytes(*version) != VERSION {
-        return Err(Failure::Newer(format!(
-            "{key}: it is of a newer version: use a newer tenure"
+    let version = u32::from_le_bytes(*version);
+    if version != VERSION {
+        return Err(Failure::newer(format_args!(
+            "{key}: it is a list of version {version}"
         )));
     }
     let list = List::parsed(body).map_err(|malformed| corrupt(&malformed.to_string()))?;

@@ -116,10 +116,9 @@ impl SealedPack {
         let footer = end.last_chunk().ok_or_else(|| corrupt("it is too short"))?;
         let footer = Footer::parsed(footer).map_err(|bad| match bad {
             BadFooter::Malformed => corrupt("its footer is damaged"),
-            BadFooter::Newer(version) => Failure::Newer(format!(
-                "{}: it is a pack of version {version}, which this program cannot read: use a newer tenure",
-                self.key
-            )),
+            BadFooter::Newer(version) => {
+                Failure::newer(format_args!("{}: it is a pack of version {version}", self.key))
+            }
         })?;
         let footer_at = len - FOOTER_LEN as u64;
         if footer.body_len.checked_add(footer.index_len) != Some(footer_at) {

@@ -52,6 +52,9 @@ pub(super) fn print(one: &Difference, before: &Read<'_>, after: &Read<'_>) -> Re
     let head = format!("{}  {}  {}", what(one), paths(one), details(one));
     page.put(&mut out, BOLD, head.trim_end().as_bytes());
     out.push(b'\n');
+    for line in renamed(one) {
+        page.put(&mut out, BOLD, line.as_bytes());
+    }
     let is_compared = one.content_differs || one.before.is_none() || one.after.is_none();
     if is_compared
         && let Some(old) = text(one.before.as_ref(), before)?
@@ -73,6 +76,28 @@ fn text(side: Option<&Side>, read: &Read<'_>) -> Result<Option<Vec<u8>>> {
     let bytes = read(side)?;
     let is_text = !bytes.iter().take(PROBE_LEN).any(|byte| *byte == 0);
     Ok(Some(bytes).filter(|_| is_text))
+}
+
+/// Returns the lines by which git, and `patch`, know that a file was renamed; none of anything else: they rename no directories.
+fn renamed(one: &Difference) -> Vec<String> {
+    let is_file = |side: &Option<Side>| side.as_ref().is_some_and(|side| side.attr.kind == Kind::File);
+    let Some(from) = one
+        .moved_from
+        .as_ref()
+        .filter(|_| is_file(&one.before) && is_file(&one.after))
+    else {
+        return Vec::new();
+    };
+    // Where two names stand in a line, only quotes tell where one ends that has blanks.
+    let name = |tree: &str, name: &[u8]| match quoted(tree, name).strip_suffix('\t') {
+        Some(with_blanks) => format!("\"{with_blanks}\""),
+        None => quoted(tree, name),
+    };
+    vec![
+        format!("diff --git {} {}\n", name("a/", from), name("b/", &one.path)),
+        format!("rename from {}\n", name("", from)),
+        format!("rename to {}\n", name("", &one.path)),
+    ]
 }
 
 /// Returns a file's name in a patch, as git writes it and `patch` reads it: between quotes where a byte would end it or do something, and

@@ -24,7 +24,8 @@ pub(super) fn without_a_branch(args: &Args, name: &str, error: anyhow::Error) ->
 pub(super) fn not_reached(args: &Args, error: anyhow::Error) -> anyhow::Error {
     // What is wrong with a drive is no reason to make one.
     let has_failed = matches!(error.downcast_ref(), Some(tenure_wire::Error::Failed(_)));
-    if args.place.server.is_named() || has_failed {
+    let is_being_deleted = error.to_string().contains("is being deleted, and");
+    if args.place.server.is_named() || has_failed || is_being_deleted {
         return error;
     }
     let known = args

@@ -34,7 +34,7 @@ use tenure_client::{
 use tenure_model::{BranchName, Clock, Failure, Refusal};
 use tenure_mount::kernel::{self, MountError, Unmount};
 use tenure_mount::{Had, Inside, Mount};
-use tenure_wire::{Access, BranchInfo, Delegation, Opened, Owner, identity};
+use tenure_wire::{Access, BranchInfo, Delegation, Opened, Owner, Who, identity};
 
 type AnyOwner = Arc<dyn Owner<tenure_core::Branch>>;
 
@@ -173,7 +173,7 @@ fn mount_and_wait(
     let clock: Arc<dyn Clock> = Arc::new(MachineClock);
     let news = pins::news();
     let who = reach::who(purpose(dir), reached.is_here());
-    let mut opened = owner.open(&who)?;
+    let mut opened = open(&owner, &who)?;
     let kept = kept.or_else(|| args.is_served_far(&opened).then(|| args.cache.open()));
     let name = args.what.at.as_deref().unwrap_or(MAIN);
     if let Some(from) = &args.fork_from {
@@ -198,7 +198,7 @@ fn mount_and_wait(
     let branch = match take_it(&mut opened) {
         // Its owner was lost before the session was durable, and the next one knows nothing of it.
         Err(error) if is_over(&error) => {
-            opened = owner.open(&who)?;
+            opened = open(&owner, &who)?;
             take_it(&mut opened)?
         }
         taken => taken?,
@@ -277,6 +277,15 @@ fn fork(owner: &AnyOwner, args: &Args, from: &str, name: &str) -> Result<()> {
 /// Says what it costs that a mount has no note.
 fn unsaid(error: anyhow::Error) -> String {
     format!("should this process be killed, nobody will say how much was lost: {error:#}")
+}
+
+/// Opens a session; what is found with the drive is told with commands that can be pasted.
+fn open(owner: &AnyOwner, who: &Who) -> Result<Opened, tenure_wire::Error> {
+    let mut opened = owner.open(who)?;
+    for notice in &mut opened.notices {
+        *notice = hint::words::pasted(notice);
+    }
+    Ok(opened)
 }
 
 /// Tells whether a session is over, by what became of a call of it.

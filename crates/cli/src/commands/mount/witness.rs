@@ -236,8 +236,9 @@ fn sentence(note: &[u8]) -> Option<String> {
     Some(match lives {
         Some(dir) => format!(
             "process {pid}, which has this branch mounted at {} still, was not heard of and has lost it to this mount: {what} \
-             there, and are not here (tenure unmount {0} says how to end it)",
-            dir.display()
+             there, and are not here (tenure unmount {} says how to end it)",
+            output::path(&dir),
+            output::quoted(&dir)
         ),
         None => format!(
             "the last process that had this branch mounted ended without unmounting: {what} when it ended, and may be lost"

@@ -128,12 +128,7 @@ impl Reading<'_> {
 
     fn header(&self, segment: &Segment, bytes: &[u8], first: bool) -> Result<Header, Failure> {
         let key = &segment.key;
-        let header = Header::parsed(bytes).map_err(|bad| match bad {
-            BadHeader::Malformed => corrupt(key, 0, "its header is damaged"),
-            BadHeader::Newer(version) => Failure::Newer(format!(
-                "{key}: it is a segment of version {version}, which this program cannot read: use a newer tenure"
-            )),
-        })?;
+        let header = parsed_header(key, bytes)?;
         if header.epoch != self.epoch || header.before.seq.next() != segment.first {
             return Err(corrupt(key, 0, "it is another segment than its name says"));
         }
@@ -231,6 +226,16 @@ impl Reading<'_> {
             None => Ok(()),
         }
     }
+}
+
+/// Returns what a segment begins with.
+pub(crate) fn parsed_header(key: &Key, bytes: &[u8]) -> Result<Header, Failure> {
+    Header::parsed(bytes).map_err(|bad| match bad {
+        BadHeader::Malformed => corrupt(key, 0, "its header is damaged"),
+        BadHeader::Newer(version) => {
+            Failure::newer(format_args!("{key}: it is a segment of version {version}"))
+        }
+    })
 }
 
 /// Returns what a segment holds, durably: what a crashed process wrote must be so before anything is built on it. In a bucket
