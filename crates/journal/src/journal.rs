@@ -11,6 +11,7 @@ mod queue;
 mod threads;
 
 pub use order::{Order, RECORD_LEN_MAX};
+pub use publish::MANIFESTS_KEPT;
 pub(crate) use queue::{GROUP_LEN_MAX, Waiting, closed};
 
 use crate::chain::Position;

@@ -27,7 +27,7 @@ pub use audit::{Depth, audit};
 pub use chain::Position;
 pub use claimant::{Claimant, Draw, Means};
 pub use epoch::Claim;
-pub use journal::{Done, Journal};
+pub use journal::{Done, Journal, MANIFESTS_KEPT};
 pub use manifest::{Manifest, Tier};
 pub use open::{Opening, Replayed};
 pub use seal::Seal;

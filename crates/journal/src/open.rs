@@ -15,8 +15,9 @@ use crate::seal::{self, Seal};
 use crate::tier::bucket::read::{Names, Start};
 use crate::tier::folder::read;
 use crate::tier::folder::room::Sizes;
+use crate::tier::folder::spent::Spent;
 use crate::tier::{Apply, Begun, Ground};
-use crate::{Position, evidence};
+use crate::{Position, evidence, spare};
 use std::sync::Arc;
 use tenure_model::{DriveName, Epoch, Failure, Seq};
 use tenure_store::{Bucket, OpenError};
@@ -177,6 +178,10 @@ impl Opening {
     /// Claims what is not claimed yet, seals the epochs before, and gives the journal that goes on behind what was replayed.
     pub fn go_on(mut self, replayed: Replayed) -> Result<Arc<Journal>, Failure> {
         let Replayed { at, by_itself, seals } = replayed;
+        if let Err(failure) = self.make_room(at.seq) {
+            // What is lacking is told by whoever asks for it.
+            tracing::debug!(%failure, "not all that nobody needs was given back");
+        }
         let claim = match self.claim.take() {
             Some(claim) => claim,
             None => self.claim_now()?,
@@ -202,6 +207,32 @@ impl Opening {
             sealed_since,
         };
         Ok(Arc::new(Journal::new(self.bucket, tier, beginning, lock)))
+    }
+
+    /// Where the disk has hardly any room, gives back what epochs that are over hold in vain, and as the very last the means to go on
+    /// from another manifest than the newest.
+    fn make_room(&self, last: Seq) -> Result<(), Failure> {
+        let Ground::Folder(disk, _) = &self.ground else {
+            return Ok(());
+        };
+        let free = || disk.space().map(|space| space.free);
+        if free()? >= spare::wanted(self.sizes.first) {
+            return Ok(());
+        }
+        let spent = Spent {
+            disk: &**disk,
+            drive: &self.drive,
+            past: &self.survey.past,
+            end: last.next(),
+        };
+        spent.give_back_unused()?;
+        if let [.., before, newest] = self.survey.latest.whole_seqs()[..] {
+            spent.give_back_before(before.next())?;
+            if free()? < spare::LEN_MIN && !spare::is_kept(&**disk) {
+                spent.give_back_before(newest.next())?;
+            }
+        }
+        Ok(())
     }
 
     /// Claims what was read under the lock.

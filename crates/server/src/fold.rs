@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tenure_core::Tree;
 use tenure_core::tree::Pages;
-use tenure_journal::{Journal, Position};
+use tenure_journal::{Journal, MANIFESTS_KEPT, Position};
 use tenure_model::codec::{Codec, Malformed, Reader, malformed, put_varint};
 use tenure_model::{Address, Failure, PackNumber, Seq};
 use tenure_store::pack::PackName;
@@ -152,9 +152,6 @@ impl Inner {
         Ok((root, packs))
     }
 }
-
-/// Manifests that an owner may begin with: where the newest is damaged, the one before.
-const MANIFESTS_KEPT: usize = 2;
 
 /// Returns the pages of a state's rows, as far as they are stored.
 pub(crate) fn row_pages(state: &State) -> BTreeSet<Address> {

@@ -19,6 +19,7 @@ pub(crate) use doomed::Doomed;
 use std::collections::BTreeSet;
 use std::time::Duration;
 pub(crate) use sweep::{Stale, Sweep};
+use tenure_journal::spare;
 use tenure_model::{Epoch, Failure, PackNumber, Reclaimed, Record};
 use tenure_store::pack::PackName;
 use tenure_wire::{Error, ReclaimAsk, ReclaimTold};
@@ -77,7 +78,7 @@ impl Inner {
     pub(crate) fn reclaim(&self, ask: ReclaimAsk) -> Result<ReclaimTold, Error> {
         let Some(mut sweep) = self.sweep.try_lock() else {
             let why = format!(
-                "{0} is being reclaimed just now; ask again when that has ended: tenure reclaim {0}",
+                "{0} is being reclaimed just now; ask again when that has ended: `tenure reclaim {0}`",
                 self.name
             );
             return Err(because(&why).into());
@@ -85,14 +86,24 @@ impl Inner {
         // What goes on by itself begins again: of two searches neither would know what was claimed since.
         sweep.stop();
         // Pages that were never written have no place yet.
-        self.fold()?;
+        self.fold_by_spare()?;
         let mut search = self.begin_waiting()?;
         let done = search
             .survey
             .go_on(self, Duration::MAX)
             .and_then(|_| self.give_up(&search, ask, &mut sweep));
         self.holds.end_search();
+        // What was freed is for the next one, before it is for anybody else.
+        self.keep_spare();
         done
+    }
+
+    /// Folds; on a disk that is full in the room that was set aside.
+    fn fold_by_spare(&self) -> Result<(), Error> {
+        match self.fold() {
+            Err(Error::Failed(Failure::NoSpace(_))) if spare::give_up(self.bucket.as_ref()) => self.fold(),
+            folded => folded,
+        }
     }
 
     /// Gives up what a search has found, and deletes it.
@@ -123,9 +134,9 @@ impl Inner {
         }
         (told.objects, told.freed) = (done.objects, done.bytes);
         if !doomed.is_empty() {
-            self.fold()?;
+            self.fold_by_spare()?;
             self.accept(|_| Ok((Record::Reclaimed(done), ())))?;
-            self.fold()?;
+            self.fold_by_spare()?;
         }
         self.delete_doomed(doomed);
         told.waiting = doomed.bytes();

@@ -193,6 +193,72 @@ fn a_drive_that_filled_its_disk_is_read_in_place_and_opened_to_be_emptied() {
     assert!(told(&["check", "work", "--deep"]).status.success());
 }
 
+/// Saves files in a mount until there is no room, and returns how many went in.
+fn save_until_full(dir: &Path, round: usize) -> usize {
+    let bytes = noise(100_000);
+    for number in 0.. {
+        // Each is another one.
+        let begin = format!("{round} {number}");
+        let saved = File::create(dir.join(format!("file-{round}-{number}"))).and_then(|mut file| {
+            std::io::Write::write_all(&mut file, begin.as_bytes())?;
+            std::io::Write::write_all(&mut file, &bytes[number..])?;
+            file.sync_all()
+        });
+        if let Err(error) = saved {
+            assert!(is_full(&error), "{error}");
+            return number;
+        }
+    }
+    unreachable!("a disk has an end")
+}
+
+/// Guarantee 17: what was deleted on a disk that a drive has filled to its last block is room again once it was reclaimed, as often as
+/// one likes, and whatever has become of its mounts meanwhile.
+#[test]
+fn a_drive_that_fills_its_disk_again_and_again_is_emptied_each_time() {
+    let Some(home) = Home::new() else { return };
+    let disk = Disk::new(&home, 96);
+    let bucket = disk.bucket();
+    let at_bucket = ["--bucket", text(&bucket)];
+    let mut dir = home.mount("work", "m", &[&at_bucket[..], &["--create"]].concat());
+    fs::write(dir.join("kept"), "kept").expect("there is room");
+    home.done(&["sync", text(&dir)]);
+    for round in 0..6 {
+        let count = save_until_full(&dir, round);
+        assert!(count > 200, "round {round}: {count} files of 100 kB went in");
+        // Somebody else takes the last blocks.
+        fill(&disk.at.join("somebody-elses"));
+        if round % 3 == 0 {
+            home.kill(&dir);
+            fill(&disk.at.join("more"));
+            dir = home.mount("work", "m", &at_bucket);
+        }
+        for entry in fs::read_dir(&dir).expect("it is served").flatten() {
+            if entry.file_name() != "kept" {
+                fs::remove_file(entry.path()).expect("deleting goes on");
+            }
+        }
+        home.done(&["sync", text(&dir)]);
+        if round % 3 == 1 {
+            home.done(&["unmount", text(&dir)]);
+            fill(&disk.at.join("more"));
+            dir = home.mount("work", "m", &at_bucket);
+        }
+        // For some seconds a mount may still name what it had placed and not written.
+        until("what was deleted is given back", || {
+            home.done(&[&["reclaim", "work"], &at_bucket[..]].concat());
+            disk.free() > 48 << 20
+        });
+        for name in ["somebody-elses", "more"] {
+            // One that found no room at all is there as well, or not.
+            let _ = fs::remove_file(disk.at.join(name));
+        }
+    }
+    home.done(&["unmount", text(&dir)]);
+    let told = home.done(&[&["check", "work", "--deep"], &at_bucket[..]].concat());
+    assert!(told.contains("whole"), "{told}");
+}
+
 /// Returns bytes that nothing makes shorter and of which none are the same.
 fn noise(len: usize) -> Vec<u8> {
     let mut state = 1u64;

@@ -288,6 +288,12 @@ impl Disk {
         Disk { at }
     }
 
+    /// Returns how many bytes are free.
+    pub(crate) fn free(&self) -> u64 {
+        let stat = rustix::fs::statvfs(&self.at).expect("it is mounted");
+        stat.f_bfree * stat.f_frsize
+    }
+
     /// Returns where a bucket lies on it.
     pub(crate) fn bucket(&self) -> PathBuf {
         self.at.join("bucket")

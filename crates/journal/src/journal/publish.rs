@@ -6,8 +6,8 @@ use super::order::Order;
 use crate::manifest::{self, Manifest};
 use tenure_model::{Failure, Seq};
 
-/// Manifests that are kept: the newest, and one for when that is damaged.
-const MANIFESTS_KEPT: usize = 2;
+/// Manifests that are kept, and that an owner may begin with: the newest, and one for when that is damaged.
+pub const MANIFESTS_KEPT: usize = 2;
 
 pub(super) fn publish(order: &Order, manifest: &Manifest) -> Result<(), Failure> {
     check(order, manifest)?;

@@ -7,6 +7,7 @@ pub(crate) mod mark;
 pub(crate) mod read;
 pub(crate) mod room;
 pub(crate) mod segment;
+pub(crate) mod spent;
 
 mod write;
 
@@ -16,11 +17,12 @@ use crate::epoch::Claim;
 use crate::journal::{Waiting, closed};
 use crate::manifest::Tier;
 use crate::seal::{self, Seal};
-use mark::Mark;
+use crate::spare;
 use parking_lot::Mutex;
 use read::Segment;
 use room::{Preparer, Room, Sizes, planned_len};
 use segment::{Frame, group_len};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tenure_model::{Failure, Seq};
@@ -34,8 +36,9 @@ pub(crate) struct Folder {
     disk: Arc<dyn Disk>,
     /// The drive's lock, which the journal holds.
     lock: Weak<Lock>,
+    sizes: Sizes,
     /// Bytes that ordinary records leave to those that free space.
-    reserve: u64,
+    reserve: AtomicU64,
     /// Where this epoch began.
     began: Position,
     room: Mutex<Room>,
@@ -66,7 +69,8 @@ impl Folder {
             bucket,
             disk,
             lock,
-            reserve: sizes.reserve,
+            reserve: AtomicU64::new(sizes.reserve),
+            sizes,
             began,
         }
     }
@@ -79,6 +83,11 @@ impl Folder {
             return Ok(());
         }
         let prepared = preparer.prepare(planned)?;
+        // Of a short one there is room for either kind of records.
+        let reserve = self.sizes.reserve.min(prepared.len / 2);
+        if prepared.len < self.sizes.first {
+            self.reserve.store(reserve, Ordering::Relaxed);
+        }
         self.room.lock().add(prepared);
         Ok(())
     }
@@ -98,12 +107,7 @@ impl Folder {
     /// Deletes marks before their segments.
     fn delete_each(&self, old: &mut Vec<Segment>) -> Result<(), Failure> {
         while let Some(segment) = old.first() {
-            let mark = Mark {
-                epoch: segment.epoch,
-                first: segment.first,
-            };
-            mark.remove(&*self.disk, &self.claim.drive)?;
-            self.disk.remove(&segment.key)?;
+            spent::remove(&*self.disk, &self.claim.drive, segment)?;
             old.remove(0);
         }
         Ok(())
@@ -133,7 +137,7 @@ impl Keeping for Folder {
 
     fn take_room(&self, record_len: usize, reserve: Reserve) -> Result<(), Lack> {
         let reserve = match reserve {
-            Reserve::Leave => self.reserve,
+            Reserve::Leave => self.reserve.load(Ordering::Relaxed),
             Reserve::Use => 0,
         };
         let mut room = self.room.lock();
@@ -148,7 +152,7 @@ impl Keeping for Folder {
 
     fn has_room(&self, record_len: usize) -> Result<(), Lack> {
         let room = self.room.lock();
-        if room.fits(record_len, self.reserve) {
+        if room.fits(record_len, self.reserve.load(Ordering::Relaxed)) {
             return Ok(());
         }
         Err(Lack { left: room.left() })
@@ -208,9 +212,15 @@ impl Keeping for Folder {
             let unused = self.room.lock().advance();
             match unused {
                 Some(unused) => self.disk.remove(&unused.key)?,
-                None => return Ok(()),
+                None => break,
             }
         }
+        let wanted = spare::wanted(self.sizes.first);
+        if self.disk.space().is_ok_and(|space| space.free < wanted) {
+            // Who opens the drive next is to have that room. Where it cannot be had now, he takes it by himself.
+            let _ = self.writer.lock().cut();
+        }
+        Ok(())
     }
 
     /// Segments of files are found by their names.

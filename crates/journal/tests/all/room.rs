@@ -1,8 +1,8 @@
 //! A full disk shows before a record is accepted, and leaves room for what frees space.
 
-use crate::world::{append, open, open_as, record, records};
+use crate::world::{append, drive, manifest, open, open_as, record, records};
 use std::sync::Arc;
-use tenure_journal::Sizes;
+use tenure_journal::{Sizes, spare};
 use tenure_model::{Failure, Seq};
 use tenure_store::faulty::Plan;
 use tenure_store::{Bucket, FaultyBucket, MemoryBucket};
@@ -110,6 +110,65 @@ fn segments_that_wait_are_removed_by_the_next_owner() {
     let (_, replayed) = open(&bucket).unwrap();
     assert_eq!(waiting(&memory), 0);
     assert_eq!(replayed, records(1, 2));
+}
+
+/// How an owner ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Killed,
+    Closed,
+    Folded,
+}
+
+/// Leaves no byte free on the disk of a bucket.
+fn fill(memory: &MemoryBucket) {
+    memory.limit_space(None);
+    let space = memory.disk().unwrap().space().unwrap();
+    memory.limit_space(Some(space.total - space.free));
+}
+
+/// On a disk that is full to the last byte the next owner has the room that those before held in vain, again and again.
+#[test]
+fn a_full_disk_is_opened_again_and_again_by_what_epochs_before_held_in_vain() {
+    for end in [End::Killed, End::Closed, End::Folded] {
+        let memory = MemoryBucket::new();
+        let bucket: Arc<dyn Bucket> = Arc::new(memory.clone());
+        let (mut number, mut folded) = (0, 0);
+        for round in 0..8 {
+            let what = format!("{end:?}, round {round}");
+            let open = || open_as(&bucket, "a", Sizes::default());
+            let opened = open().or_else(|refused| match spare::give_up(&memory) {
+                true => open(),
+                false => Err(refused),
+            });
+            let (journal, replayed) = opened.unwrap_or_else(|error| panic!("{what}: {error}"));
+            assert_eq!(replayed, records(folded + 1, number), "{what}");
+            for _ in 0..2 {
+                number += 1;
+                let told = Box::new(|outcome: Result<_, _>| assert!(outcome.is_ok()));
+                journal.append_from_reserve(record(number), told).unwrap();
+                journal.commit_waiting();
+            }
+            if end == End::Folded {
+                journal.publish(&manifest(&journal, journal.durable())).unwrap();
+                folded = number;
+            }
+            if end != End::Killed {
+                journal.close().unwrap();
+                spare::keep(&memory, Sizes::default().first);
+            }
+            drop(journal);
+            fill(&memory);
+        }
+        assert_eq!(
+            tenure_journal::audit(&memory, &drive(), tenure_journal::Depth::Records).unwrap(),
+            [""; 0]
+        );
+        memory.limit_space(None);
+        let (journal, replayed) = open(&bucket).unwrap();
+        assert_eq!(replayed, records(folded + 1, number));
+        append(&journal, number + 1, number + 3).unwrap();
+    }
 }
 
 /// Whoever waits for room asks again and again: that costs the full disk nothing.

@@ -13,6 +13,9 @@ use tenure_store::{Aligned, Disk, DiskFile, Key};
 /// Bytes that are written at once when a segment is filled: waiting records are not held up for long.
 const ZEROS_LEN: usize = 256 << 10;
 
+/// Bytes of the shortest segment that is made where there is little room: less takes in hardly anybody who would free some.
+const SHORT_LEN_MIN: u64 = 128 << 10;
+
 /// How long segments are, and how much of the last one is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
@@ -75,16 +78,48 @@ impl Preparer {
             .max(BLOCK_LEN as u64 + planned_len)
             .next_multiple_of(BLOCK_LEN as u64);
         // Many ask while a disk is full, and a file that is made in vain writes to it each time.
-        let is_full = || self.disk.space().is_ok_and(|space| space.free < len);
-        if is_full() && self.made == 0 && std::mem::take(&mut self.has_spare) {
+        let disk = Arc::clone(&self.disk);
+        let lacks = |len: u64| disk.space().is_ok_and(|space| space.free < len);
+        let mut is_short = self.made == 0 && lacks(len);
+        if is_short && std::mem::take(&mut self.has_spare) {
             spare::give_up_on(&*self.disk);
+            is_short = lacks(len);
         }
-        if is_full() {
-            return Err(Failure::NoSpace(format!(
-                "the journal of {} needs {len} more bytes on the bucket's disk",
-                self.drive
-            )));
+        let len = if is_short {
+            self.short_len(len, planned_len)?
+        } else {
+            len
+        };
+        if lacks(len) {
+            return Err(self.no_space(len));
         }
+        let prepared = self.make(len)?;
+        if self.made == 1 && lacks(spare::wanted(self.sizes.first)) {
+            // What is left is for pages, and for who opens the drive next.
+            spare::keep_on(&*self.disk, self.sizes.first);
+        }
+        Ok(prepared)
+    }
+
+    /// Returns how long the first segment may be where there is no room for the usual one: who deletes something needs little of it,
+    /// and the pages that are folded then need some room as well.
+    fn short_len(&self, usual: u64, planned_len: u64) -> Result<u64, Failure> {
+        let blocks = self.disk.space()?.free / 2 / BLOCK_LEN as u64;
+        let half = blocks * BLOCK_LEN as u64;
+        if half < SHORT_LEN_MIN.max(BLOCK_LEN as u64 + planned_len) {
+            return Err(self.no_space(usual));
+        }
+        Ok(half.min(usual))
+    }
+
+    fn no_space(&self, len: u64) -> Failure {
+        Failure::NoSpace(format!(
+            "the journal of {} needs {len} more bytes on the bucket's disk",
+            self.drive
+        ))
+    }
+
+    fn make(&mut self, len: u64) -> Result<Prepared, Failure> {
         self.made += 1;
         let name = format!("next-{}", self.made);
         let key = Key::in_drive(&self.drive, &["journal", &number_text(self.epoch.0), &name]);

@@ -8,6 +8,7 @@ use super::mark::Mark;
 use super::read::Segment;
 use super::room::Prepared;
 use super::segment::{Frame, Header, group_len};
+use super::spent;
 use crate::chain::Position;
 use crate::journal::{GROUP_LEN_MAX, Waiting};
 use std::sync::Arc;
@@ -116,6 +117,14 @@ impl Writer {
         current.map_or((0, 0), |current| {
             (current.len - current.next, current.len - BLOCK_LEN as u64)
         })
+    }
+
+    /// Cuts off what is left of the segment in use: nothing more is written into it.
+    pub(super) fn cut(&mut self) -> Result<(), Failure> {
+        match self.segment.take() {
+            Some(current) => spent::cut(&*current.file, current.next),
+            None => Ok(()),
+        }
     }
 
     /// Returns how many records the group has that was made last, and how many bytes.
