@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_model::{DriveName, Refusal};
-use tenure_server::{Drive, Listing};
+use tenure_server::{Drive, Listing, Part};
 use tenure_store::Bucket;
 use tenure_wire::{Connection, Greeting, Patience};
 
@@ -28,6 +28,8 @@ const REST: Duration = Duration::from_millis(50);
 pub(crate) enum Asked {
     /// Which drives there are.
     List,
+    /// What is there of others, which are none: whether each was to be deleted.
+    Parts,
     /// To make one whose root belongs to a user and a group.
     Create { drive: String, uid: u32, gid: u32 },
     /// To delete one.
@@ -86,11 +88,17 @@ impl Drives {
             Drives::Bucket(bucket, _) => Ok(tenure_server::list(bucket.as_ref())?),
             Drives::Server(connection) => {
                 let names: Vec<String> = serde_json::from_slice(&ask(connection, &Asked::List)?)?;
-                let parsed = names
-                    .iter()
-                    .map(|name| DriveName::parse(name).map_err(|why| anyhow!(why)));
+                // A server of before does not know what is asked.
+                let parts = ask(connection, &Asked::Parts).unwrap_or_else(|_| b"[]".to_vec());
+                let parts: Vec<(String, bool)> = serde_json::from_slice(&parts)?;
+                let parsed = |name: &String| DriveName::parse(name).map_err(|why| anyhow!(why));
+                let part = |(name, is_deleted): &(String, bool)| {
+                    let part = if *is_deleted { Part::Deleted } else { Part::Begun };
+                    Ok((parsed(name)?, part))
+                };
                 Ok(Listing {
-                    drives: parsed.collect::<Result<_>>()?,
+                    drives: names.iter().map(parsed).collect::<Result<_>>()?,
+                    parts: parts.iter().map(part).collect::<Result<_>>()?,
                     unclear: Vec::new(),
                 })
             }

@@ -112,7 +112,7 @@ impl Host<Branch> for OneDrive {
                     drive == self.0.name().as_str() && self.0.is_open() && self.0.epoch() >= Epoch(epoch);
                 Ok(serde_json::to_vec(&owns).expect("a flag is JSON"))
             }
-            Asked::List | Asked::Create { .. } | Asked::Delete { .. } => {
+            Asked::List | Asked::Parts | Asked::Create { .. } | Asked::Delete { .. } => {
                 let name = self.0.name();
                 Err(Refusal::Because(format!("this process serves the drive {name} and no others")).into())
             }
@@ -227,16 +227,16 @@ pub(crate) fn drive(
     {
         return Ok(reached);
     }
-    let mut last = None;
+    let mut holder = String::new();
     for number in 1..=TRIES {
         if bucket.disk().is_none()
             && let Some(reached) = answering(place, (&bucket, cache), name, &who)?
         {
             return Ok(reached);
         }
-        match host((&bucket, cache), name, &socket) {
+        holder = match host((&bucket, cache), name, &socket) {
             Ok(hosting) => return Ok(Reached::Here(hosting)),
-            Err(error @ tenure_wire::Error::Refused(Refusal::Held { .. })) => last = Some(error),
+            Err(tenure_wire::Error::Refused(Refusal::Held { by })) => by,
             // Who may not even try the lock is answered by who has it, if somebody has.
             Err(error) => {
                 let unwritable = is_unwritable(&error).then(|| error.to_string());
@@ -244,20 +244,19 @@ pub(crate) fn drive(
                     .or_else(|| look(unwritable?))
                     .ok_or_else(|| not_hosted(error, name, &socket));
             }
-        }
+        };
         if let Some(reached) = at_its_socket((&bucket, cache), name, &who)? {
             return Ok(reached);
         }
         // Who has it may be one who only looks; who would change it waits for that one.
         if (purpose == Purpose::Read || number == TRIES)
-            && let Some(reached) =
-                look("a process that only reads it keeps others from changing it".to_owned())
+            && let Some(reached) = look(format!("{holder} has it ({})", hint::held(&holder)))
         {
             return Ok(reached);
         }
         std::thread::sleep(REST);
     }
-    Err(last.expect("each try that goes on was refused").into())
+    Err(tenure_wire::Error::from(Refusal::Held { by: holder }).into())
 }
 
 fn is_full(bucket: &Arc<dyn Bucket>) -> bool {

@@ -47,7 +47,7 @@ mod admin;
 mod drives;
 mod holder;
 
-pub use admin::{Listing, delete, list};
+pub use admin::{Listing, Part, delete, list};
 pub use drive::{Drive, Options, Threads};
 pub use drives::{Drives, Peers};
 pub use holder::{Holder, holder};

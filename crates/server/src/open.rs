@@ -2,6 +2,7 @@
 //!
 //! Invariant: nothing is served before the drive is recovered.
 
+use crate::admin;
 use crate::drive::{Drive, Inner, Options, Threads};
 use crate::health::Health;
 use crate::holder::{Holder, claimant};
@@ -62,19 +63,21 @@ impl Drive {
             }
             taken => taken?,
         };
-        if inner.has_begun()? {
+        if !inner.has_begun()? {
+            inner.accept(|_| {
+                let record = DriveCreated {
+                    hash_key: beginning.hash_key,
+                    branch: beginning.branch.clone(),
+                    uid: beginning.uid,
+                    gid: beginning.gid,
+                    time: inner.options.clock.now(),
+                };
+                Ok((record, ()))
+            })?;
+        } else if inner.replayed > 1 {
             return Err(exists(name));
         }
-        inner.accept(|_| {
-            let record = DriveCreated {
-                hash_key: beginning.hash_key,
-                branch: beginning.branch.clone(),
-                uid: beginning.uid,
-                gid: beginning.gid,
-                time: inner.options.clock.now(),
-            };
-            Ok((record, ()))
-        })?;
+        // One whose maker was killed right behind its first record is finished.
         // From here on the drive has a manifest, which is what tells that it is there.
         inner.fold()?;
         inner.keep_spare();
@@ -124,6 +127,11 @@ fn take_over(bucket: Arc<dyn Bucket>, name: &DriveName, options: Options) -> Res
             Err(Error::Failed(Failure::DidNotHappen(_))) if bucket.disk().is_none() && tries < TRIES_MAX => {
                 tries += 1;
             }
+            Err(error @ Error::Failed(_)) => {
+                // What is left of a drive is neither damaged nor old.
+                admin::refuse_deleted(bucket.as_ref(), name)?;
+                return Err(error);
+            }
             taken => return taken,
         }
     }
@@ -141,6 +149,9 @@ fn try_take_over(
     };
     let opening = Opening::begin(bucket.clone(), name, claimant).map_err(refused)?;
     let opening = opening.with_sizes(options.journal_sizes);
+    if opening.manifest().is_none() {
+        admin::refuse_deleted(bucket.as_ref(), name)?;
+    }
     let (epoch, health) = (opening.epoch(), Arc::new(Health::default()));
     // Whoever begins again follows on itself.
     options.after = options.after.map(|_| epoch);
@@ -270,7 +281,7 @@ pub(crate) fn is_there(bucket: &dyn Bucket, name: &DriveName) -> Result<bool, Fa
 
 fn exists(name: &DriveName) -> Error {
     Refusal::Because(format!(
-        "there is a drive {name} already; choose another name, or mount that one: tenure mount {name} DIR"
+        "there is a drive {name} already; choose another name, or mount that one: `tenure mount {name} DIR`"
     ))
     .into()
 }

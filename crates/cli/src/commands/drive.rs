@@ -12,7 +12,7 @@ use std::time::Duration;
 use tenure_client::Lines;
 use tenure_model::DriveName;
 use tenure_model::record::Plan;
-use tenure_server::Listing;
+use tenure_server::{Listing, Part};
 
 /// Make, list, show and delete drives
 #[derive(Debug, clap::Subcommand)]
@@ -104,14 +104,35 @@ fn act(command: &Command) -> Result<()> {
 }
 
 fn list(place: &Place, json: bool) -> Result<()> {
-    let Listing { drives, unclear } = Drives::of(place)?.list()?;
+    let Listing {
+        drives,
+        parts,
+        unclear,
+    } = Drives::of(place)?.list()?;
     for failure in unclear {
         output::note(format_args!("note: {failure}"));
+    }
+    for (name, part) in parts {
+        output::note(format_args!("note: {}", of_a_part(&name, part, place)));
     }
     if json {
         return output::json(&drives.iter().map(DriveName::as_str).collect::<Vec<_>>());
     }
     drives.iter().try_for_each(output::line)
+}
+
+/// Says what is there of a drive that is none, and what helps.
+fn of_a_part(name: &DriveName, part: Part, place: &Place) -> String {
+    let options = place.options();
+    match part {
+        Part::Begun => format!(
+            "{name} is incomplete: it was begun and never finished (tenure drive create {name}{options} finishes it, tenure drive delete \
+             {name}{options} --yes takes it away)"
+        ),
+        Part::Deleted => {
+            format!("{name} is being deleted (tenure drive delete {name}{options} --yes finishes that)")
+        }
+    }
 }
 
 fn show(drive: &DriveName, place: &Place, json: bool) -> Result<()> {

@@ -22,6 +22,7 @@ mod lent_random;
 mod lines;
 mod merge;
 mod owners;
+mod parts;
 mod reclaim;
 mod reclaim_lost;
 mod repeats;

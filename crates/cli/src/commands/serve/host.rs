@@ -6,7 +6,7 @@ use anyhow::{Result, anyhow};
 use std::sync::Arc;
 use tenure_core::Branch;
 use tenure_model::{DriveName, Refusal};
-use tenure_server::{Drives, Listing, Peers};
+use tenure_server::{Drives, Listing, Part, Peers};
 use tenure_store::{Bucket, Cache};
 use tenure_wire::{Error, Host, ServerAddress, Whereabouts};
 
@@ -59,12 +59,20 @@ impl Host<Branch> for Served {
         let name = |drive: &str| DriveName::parse(drive).map_err(|why| Refusal::Because(why.to_string()));
         match asked {
             Asked::List => {
-                let Listing { drives, unclear } = tenure_server::list(self.bucket.as_ref())?;
+                let Listing { drives, unclear, .. } = tenure_server::list(self.bucket.as_ref())?;
                 for failure in unclear {
                     tracing::warn!(%failure, "something that may be no drive stands among the drives");
                 }
                 let names: Vec<_> = drives.iter().map(DriveName::as_str).collect();
                 Ok(serde_json::to_vec(&names).expect("names are text"))
+            }
+            Asked::Parts => {
+                let Listing { parts, .. } = tenure_server::list(self.bucket.as_ref())?;
+                let parts: Vec<_> = parts
+                    .iter()
+                    .map(|(name, part)| (name.as_str(), *part == Part::Deleted))
+                    .collect();
+                Ok(serde_json::to_vec(&parts).expect("names and flags are JSON"))
             }
             Asked::Create { drive, uid, gid } => {
                 let beginning = reach::beginning((uid, gid));
