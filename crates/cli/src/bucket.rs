@@ -163,10 +163,15 @@ impl Kept {
     /// Opens the bucket, and makes it where there is none; a service is proved before.
     pub(crate) fn create(&self) -> Result<Arc<dyn Bucket>> {
         match self {
-            Kept::Folder(folder) => match FolderBucket::create(folder) {
-                Ok(bucket) => Ok(Arc::new(bucket)),
-                Err(error) => Err(no_folder(folder, &error)),
-            },
+            Kept::Folder(folder) => {
+                if home::bucket().is_ok_and(|own| own == *folder) {
+                    home::make_data()?;
+                }
+                match FolderBucket::create(folder) {
+                    Ok(bucket) => Ok(Arc::new(bucket)),
+                    Err(error) => Err(no_folder(folder, &error)),
+                }
+            }
             Kept::Service(service) => Ok(Arc::new(service.asked(make)?)),
         }
     }

@@ -14,11 +14,21 @@ pub(crate) const STATE: &str = "XDG_STATE_HOME";
 /// The variable that says where sockets are.
 pub(crate) const SOCKETS: &str = "XDG_RUNTIME_DIR";
 
+/// The variable that says where the embedded bucket is.
+const DATA: &str = "XDG_DATA_HOME";
+
 /// Returns the folder of the embedded bucket.
 pub(crate) fn bucket() -> Result<PathBuf> {
-    Ok(base("XDG_DATA_HOME", ".local/share")?
-        .join("tenure")
-        .join("bucket"))
+    Ok(data()?.join("bucket"))
+}
+
+/// Makes what the embedded bucket is in, where it is not there.
+pub(crate) fn make_data() -> Result<()> {
+    made(data()?, DATA).map(drop)
+}
+
+fn data() -> Result<PathBuf> {
+    Ok(base(DATA, ".local/share")?.join("tenure"))
 }
 
 /// Returns the folder for what this user's processes keep and could make again: logs of mounts, what was seen of servers, a

@@ -150,6 +150,20 @@ fn a_state_folder_that_cannot_be_made_is_told_with_what_is_there() {
         said.contains("hint: ls -ld /proc; df /proc; or put it elsewhere: XDG_STATE_HOME="),
         "{said}"
     );
+    let mut command = home.command(&["drive", "create", "work"]);
+    let said = command.env("XDG_DATA_HOME", "/proc/none").output();
+    let said = said.expect("the program starts").stderr;
+    let said = String::from_utf8_lossy(&said);
+    assert!(
+        said.contains("hint: ls -ld /proc; df /proc; or put it elsewhere: XDG_DATA_HOME="),
+        "{said}"
+    );
+    let said = home
+        .command(&["drive", "list"])
+        .env("XDG_DATA_HOME", "none")
+        .output();
+    let said = String::from_utf8_lossy(&said.expect("the program starts").stderr).into_owned();
+    assert!(said.contains("XDG_DATA_HOME does not count"), "{said}");
 }
 
 /// What is none of the drive's and harms nothing is said, and the drive is whole.
