@@ -23,17 +23,8 @@ pub(crate) struct History {
 impl History {
     /// Asks for a branch and what it was.
     pub(crate) fn of(owner: &AnyOwner, place: &Place, drive: &DriveName, name: &str) -> Result<Self> {
-        let branch = reach::line(owner, place, drive, name)?;
-        if branch.branch.is_none() {
-            return Err(Told::refused(
-                format!("{drive}@{name} is a checkpoint, and was never anything else"),
-                format!("tenure branch list {drive}{}", place.options()),
-            ));
-        }
-        let mut points = Lines::of(owner.clone()).all()?;
-        points.retain(|line| line.branch.is_none() && line.base.is_some() && line.base == branch.line);
-        // Each is younger than those before it.
-        points.sort_by_key(|line| line.line);
+        let branch = branch(owner, place, drive, name)?;
+        let points = Lines::of(owner.clone()).checkpoints_of(&branch)?;
         Ok(History { branch, points })
     }
 
@@ -41,6 +32,18 @@ impl History {
     pub(crate) fn at(&self, time: Timestamp) -> Option<&BranchInfo> {
         self.points.iter().rev().find(|point| point.made <= time)
     }
+}
+
+/// Returns a branch, and refuses a checkpoint: it was never anything else.
+pub(crate) fn branch(owner: &AnyOwner, place: &Place, drive: &DriveName, name: &str) -> Result<BranchInfo> {
+    let branch = reach::line(owner, place, drive, name)?;
+    if branch.branch.is_none() {
+        return Err(Told::refused(
+            format!("{drive}@{name} is a checkpoint, and was never anything else"),
+            format!("tenure branch list {drive}{}", place.options()),
+        ));
+    }
+    Ok(branch)
 }
 
 /// Returns the last checkpoint of a branch before a time that somebody names, or refuses.

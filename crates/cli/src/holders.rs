@@ -8,19 +8,16 @@ use anyhow::Result;
 use std::path::PathBuf;
 use tenure_model::BranchName;
 
-/// Has whoever holds or shares a branch make durable what is there, on this machine and others; returns where a mount of this machine is.
-pub(crate) fn sync_all(owner: &AnyOwner, branch: &BranchName) -> Result<Option<PathBuf>> {
-    let mut mounted = None;
+/// Has whoever holds or shares a branch make durable what is there, on this machine and others.
+pub(crate) fn sync_all(owner: &AnyOwner, branch: &BranchName) -> Result<()> {
     let lent = owner.delegations()?;
     for holder in lent.iter().filter(|lent| lent.name == branch.as_str()) {
-        if let Some(dir) = mounted_here(&holder.who) {
-            sync::sync(&dir)?;
-            mounted = Some(dir);
-        } else {
-            owner.have_shipped(branch)?;
+        match mounted_here(&holder.who) {
+            Some(dir) => sync::sync(&dir)?,
+            None => owner.have_shipped(branch)?,
         }
     }
-    Ok(mounted)
+    Ok(())
 }
 
 /// Returns the directory of a holder's mount, if that is on this machine.

@@ -43,6 +43,12 @@ pub(crate) struct Status {
     /// Whether the branch is shared with other sessions.
     #[serde(default)]
     pub(crate) shared: bool,
+    /// Whether the branch changes only by accepted reviews.
+    #[serde(default)]
+    pub(crate) protected: bool,
+    /// The branch into which this one is accepted, where it waits for a review.
+    #[serde(default)]
+    pub(crate) staged_for: Option<String>,
     /// The process that serves it.
     pub(crate) pid: u32,
     /// The process that owns the drive; the same where the mount hosts it.

@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tenure_model::record::{Plan, Source};
-use tenure_model::{BranchId, BranchName, CheckpointName, Refusal, Timestamp};
+use tenure_model::{BranchId, BranchName, CheckpointName, Difference, Ino, Refusal, Timestamp};
 use tenure_wire::{
-    BranchInfo, CheckpointAsk, Created, Error, ForkAsk, Owner, ReclaimAsk, ReclaimTold, Usage,
+    BranchInfo, CheckpointAsk, Created, DiffAsk, Error, ForkAsk, Owner, ReclaimAsk, ReclaimTold, Usage,
 };
 
 /// Checkpoints of one second that find a name each: whoever makes more of them names them.
@@ -63,6 +63,52 @@ impl<B> Lines<B> {
         Err(refused.into())
     }
 
+    /// Returns all that differs between two branches or checkpoints, at or below a path, in no order that means anything.
+    pub fn differences(&self, before: &str, after: &str, below: &[u8]) -> Result<Vec<Difference>, Error> {
+        let (mut found, mut behind) = (Vec::new(), Some(Ino(0)));
+        while let Some(ino) = behind {
+            let told = self.0.diff(&DiffAsk {
+                before: before.to_owned(),
+                after: after.to_owned(),
+                below: below.into(),
+                behind: ino,
+            })?;
+            found.extend(told.found);
+            behind = told.behind;
+        }
+        Ok(found)
+    }
+
+    /// Returns the checkpoints of a branch, oldest first.
+    pub fn checkpoints_of(&self, branch: &BranchInfo) -> Result<Vec<BranchInfo>, Error> {
+        let mut points = self.all()?;
+        points.retain(|line| line.branch.is_none() && line.base.is_some() && line.base == branch.line);
+        // Each is younger than those before it.
+        points.sort_by_key(|line| line.line);
+        Ok(points)
+    }
+
+    /// Returns what a branch was, newest first: what has changed at or below a path before it is what it is now, and before each of its
+    /// last checkpoints, so many at most.
+    pub fn log(&self, branch: &BranchInfo, below: &[u8], max: usize) -> Result<Vec<Step>, Error> {
+        let mut steps = Vec::new();
+        let mut after: Option<BranchInfo> = None;
+        for point in self.checkpoints_of(branch)?.into_iter().rev().take(max) {
+            let name = after.as_ref().map_or(&branch.name, |after| &after.name);
+            let changed = self.differences(&point.name, name, below)?;
+            steps.push(Step {
+                point: after.replace(point),
+                changed,
+            });
+        }
+        // What was before the oldest is not known.
+        steps.extend(after.map(|point| Step {
+            point: Some(point),
+            changed: Vec::new(),
+        }));
+        Ok(steps)
+    }
+
     /// Gives a branch or checkpoint another name.
     pub fn rename(&self, name: &str, to: &BranchName) -> Result<(), Error> {
         self.0.rename(name, to)
@@ -92,6 +138,15 @@ impl<B> Lines<B> {
     pub fn delete(&self, name: &BranchName) -> Result<(), Error> {
         self.0.delete_branch(name)
     }
+}
+
+/// A state in the history of a branch, and what has changed since the checkpoint before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The checkpoint; none for what the branch is now.
+    pub point: Option<BranchInfo>,
+    /// What has changed.
+    pub changed: Vec<Difference>,
 }
 
 fn names_of(now: Timestamp) -> impl Iterator<Item = CheckpointName> {
@@ -192,6 +247,7 @@ mod tests {
             until: None,
             is_automatic: false,
             by: None,
+            mark: None,
         }
     }
 

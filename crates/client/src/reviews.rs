@@ -5,7 +5,8 @@
 use std::sync::Arc;
 use tenure_model::{BranchName, Ino};
 use tenure_wire::{
-    AcceptAsk, Error, MarkAsk, Marked, MergeAsk, MergeTold, Owner, ResolveAsk, Standing, Turned, Who,
+    AcceptAsk, Error, MarkAsk, Marked, MergeAsk, MergeTold, Owner, ResolveAsk, RestoreAsk, Standing, Turned,
+    Unsettled, Who,
 };
 
 /// The branches of a drive, for somebody who is known to the owner by his words.
@@ -46,6 +47,11 @@ impl<B> Reviews<B> {
         self.owner.resolve(&self.who, ask)
     }
 
+    /// Lets what is at a path of a branch be what a branch or checkpoint has there.
+    pub fn restore(&self, ask: &RestoreAsk) -> Result<Turned, Error> {
+        self.owner.restore(&self.who, ask)
+    }
+
     /// Lets a branch wait for a review, after which it is accepted into another.
     pub fn stage(&self, branch: &BranchName, into: &BranchName) -> Result<(), Error> {
         self.owner.mark(&self.who, branch, &MarkAsk::Staged(into.clone()))
@@ -56,9 +62,14 @@ impl<B> Reviews<B> {
         self.owner.mark(&self.who, branch, &MarkAsk::Protected)
     }
 
-    /// Lets a branch be as any other again: it waits for no review, and everybody may change it.
-    pub fn unmark(&self, branch: &BranchName) -> Result<(), Error> {
-        self.owner.mark(&self.who, branch, &MarkAsk::Plain)
+    /// Lets everybody change a branch again.
+    pub fn unprotect(&self, branch: &BranchName) -> Result<(), Error> {
+        self.owner.mark(&self.who, branch, &MarkAsk::Unprotected)
+    }
+
+    /// Lets a branch wait for a review no longer.
+    pub fn unstage(&self, branch: &BranchName) -> Result<(), Error> {
+        self.owner.mark(&self.who, branch, &MarkAsk::Unstaged)
     }
 
     /// Returns the branches that wait for a review, and those that are protected.
@@ -69,10 +80,9 @@ impl<B> Reviews<B> {
     /// Returns what accepting a branch would do to each file.
     pub fn preview(&self, branch: &BranchName, into: &BranchName) -> Result<MergeTold, Error> {
         self.merge(&MergeAsk {
-            from: branch.as_str().to_owned(),
-            into: into.clone(),
-            base: None,
             is_dry: true,
+            unsettled: Unsettled::Taken,
+            ..MergeAsk::new(branch.as_str(), into.clone())
         })
     }
 

@@ -1,4 +1,5 @@
-//! The conflicts that stand in a branch, and where both sides of each are now: files may have been moved or removed since.
+//! The conflicts that stand in a branch, and where both sides of each are now: files may have been moved or removed since. Those that
+//! were settled by that are told no more.
 
 use crate::branch::Branch;
 use crate::diff::view::View;
@@ -22,6 +23,21 @@ pub struct Standing {
     pub ours: Option<Box<[u8]>>,
     /// Where what the other line had is now; none where it is nowhere.
     pub theirs: Option<Box<[u8]>>,
+}
+
+impl Standing {
+    /// Tells whether somebody has settled it without saying so: what was kept of the other line is gone, or was moved to where the
+    /// conflict is; or what the other line had removed or moved is gone.
+    fn is_settled_by_hand(&self) -> bool {
+        let Conflict {
+            theirs, beside, path, ..
+        } = &self.conflict;
+        match (theirs, &self.theirs) {
+            (Ino(0), _) => self.ours.is_none(),
+            (_, None) => true,
+            (_, Some(there)) => beside.is_some() && there == path,
+        }
+    }
 }
 
 /// A question about the conflicts of a branch, and how far its answer is.
@@ -90,7 +106,8 @@ impl Conflicts {
             theirs: path(conflict.theirs),
             conflict: conflict.clone(),
         };
-        let found = self.found.iter().map(stands).collect();
+        let found = self.found.iter().map(stands);
+        let found = found.filter(|one| !one.is_settled_by_hand()).collect();
         (found, (!self.is_end).then_some(self.behind))
     }
 }

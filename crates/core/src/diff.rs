@@ -268,7 +268,7 @@ impl Diff {
 }
 
 /// Tells whether `path` is `below` or somewhere below it.
-fn is_below(path: &[u8], below: &[u8]) -> bool {
+pub(crate) fn is_below(path: &[u8], below: &[u8]) -> bool {
     let rest = path.strip_prefix(below);
     below.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
 }

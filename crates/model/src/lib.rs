@@ -33,7 +33,7 @@ pub use error::{Failure, Refusal, USE_NEWER};
 pub use extent::{Address, Extent, Piece};
 pub use id::{BranchId, Digest, Epoch, Ino, InoRange, PackNumber, Seq, SessionId};
 pub use lock::{Lock, LockFamily, LockKind, LockOwner, LockRange, Locked};
-pub use mark::{Mark, Marking};
+pub use mark::{Mark, Marking, Staging};
 pub use name::{BranchName, CheckpointName, DriveName, Name, Ref, RequestKey, XattrName, shown};
 pub use op::{NewNode, Op, RenameMode, XattrMode};
 pub use reclaim::{PackObject, Reclaimed};

@@ -29,6 +29,29 @@ pub struct Marking {
     pub time: Timestamp,
 }
 
+/// A branch waits for a review from its beginning.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Staging {
+    /// The branch into which it is accepted.
+    pub into: BranchId,
+    /// Who has said so, in words.
+    pub by: String,
+}
+
+impl Codec for Staging {
+    fn write(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.into.0);
+        put_bytes(out, self.by.as_bytes());
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            into: BranchId(input.varint()?),
+            by: input.text()?.to_owned(),
+        })
+    }
+}
+
 impl Codec for Marking {
     fn write(&self, out: &mut Vec<u8>) {
         put_varint(out, self.branch.0);

@@ -3,7 +3,7 @@
 use crate::batch::Batch;
 use crate::codec::{Codec, Malformed, Reader, malformed, put_bytes, put_list, put_option, put_varint};
 use crate::id::{BranchId, Ino, SessionId};
-use crate::mark::Marking;
+use crate::mark::{Marking, Staging};
 use crate::name::{BranchName, CheckpointName, RequestKey};
 use crate::reclaim::{PackObject, Reclaimed};
 use crate::shared::Act;
@@ -78,6 +78,8 @@ pub enum Record {
         until: Option<Timestamp>,
         /// The word by which the request is known, if it has one.
         key: Option<RequestKey>,
+        /// That it waits for a review, where it does.
+        staged: Option<Staging>,
     },
     /// A branch is gone.
     BranchDeleted {
@@ -229,6 +231,7 @@ const PLANNED: u8 = 22;
 const CONDEMNED: u8 = 30;
 const RECLAIMED: u8 = 31;
 const MARKED: u8 = 40;
+const FORKED_STAGED: u8 = 41;
 
 impl Codec for Source {
     fn write(&self, out: &mut Vec<u8>) {
@@ -284,13 +287,7 @@ impl Codec for Record {
             Record::InosLent { session, count } => put_numbers(out, 5, [session.0, *count]),
             Record::Returned { branch } => put_numbers(out, 6, [branch.0]),
             Record::Batch(batch) => put_value(out, 7, batch),
-            Record::Forked {
-                from,
-                name,
-                time,
-                until,
-                key,
-            } => put_fork(out, (from, name), *time, (until.as_ref(), key.as_ref())),
+            Record::Forked { .. } => self.put_fork(out),
             Record::BranchDeleted { branch } => put_numbers(out, 9, [branch.0]),
             Record::CheckpointMade {
                 branch,
@@ -374,8 +371,10 @@ impl Codec for Record {
                 time: Timestamp::read(input)?,
                 until: None,
                 key: None,
+                staged: None,
             },
             FORKED_FOR => forked_for(input)?,
+            FORKED_STAGED => forked_staged(input)?,
             9 => Record::BranchDeleted {
                 branch: BranchId(input.varint()?),
             },
@@ -431,6 +430,38 @@ impl Codec for Record {
     }
 }
 
+impl Record {
+    fn put_fork(&self, out: &mut Vec<u8>) {
+        let Record::Forked {
+            from,
+            name,
+            time,
+            until,
+            key,
+            staged,
+        } = self
+        else {
+            return;
+        };
+        let is_plain = until.is_none() && key.is_none() && staged.is_none();
+        out.push(match staged {
+            Some(_) => FORKED_STAGED,
+            None if is_plain => 8,
+            None => FORKED_FOR,
+        });
+        from.write(out);
+        put_bytes(out, name.as_str().as_bytes());
+        time.write(out);
+        if !is_plain {
+            put_option(out, until.as_ref());
+            put_option(out, key.as_ref());
+        }
+        if let Some(staged) = staged {
+            staged.write(out);
+        }
+    }
+}
+
 fn put_numbers<const N: usize>(out: &mut Vec<u8>, tag: u8, numbers: [u64; N]) {
     out.push(tag);
     numbers.into_iter().for_each(|number| put_varint(out, number));
@@ -453,23 +484,6 @@ fn put_drive(
     put_varint(out, u64::from(uid));
     put_varint(out, u64::from(gid));
     time.write(out);
-}
-
-fn put_fork(
-    out: &mut Vec<u8>,
-    (from, name): (&Source, &BranchName),
-    time: Timestamp,
-    (until, key): (Option<&Timestamp>, Option<&RequestKey>),
-) {
-    let is_plain = until.is_none() && key.is_none();
-    out.push(if is_plain { 8 } else { FORKED_FOR });
-    from.write(out);
-    put_bytes(out, name.as_str().as_bytes());
-    time.write(out);
-    if !is_plain {
-        put_option(out, until);
-        put_option(out, key);
-    }
 }
 
 fn put_checkpoint(
@@ -502,18 +516,33 @@ fn drive_created(input: &mut Reader<'_>) -> Result<Record, Malformed> {
 }
 
 fn forked_for(input: &mut Reader<'_>) -> Result<Record, Malformed> {
-    let from = Source::read(input)?;
-    let (name, time) = (branch_name(input)?, Timestamp::read(input)?);
-    let (until, key) = (input.option()?, input.option()?);
-    if until.is_none() && key.is_none() {
+    let record = forked(input, |_| Ok(None))?;
+    if let Record::Forked {
+        until: None,
+        key: None,
+        ..
+    } = &record
+    {
         return Err(malformed("fork for a time or by a key"));
     }
+    Ok(record)
+}
+
+fn forked_staged(input: &mut Reader<'_>) -> Result<Record, Malformed> {
+    forked(input, |input| Ok(Some(Staging::read(input)?)))
+}
+
+fn forked(
+    input: &mut Reader<'_>,
+    staged: impl FnOnce(&mut Reader<'_>) -> Result<Option<Staging>, Malformed>,
+) -> Result<Record, Malformed> {
     Ok(Record::Forked {
-        from,
-        name,
-        time,
-        until,
-        key,
+        from: Source::read(input)?,
+        name: branch_name(input)?,
+        time: Timestamp::read(input)?,
+        until: input.option()?,
+        key: input.option()?,
+        staged: staged(input)?,
     })
 }
 

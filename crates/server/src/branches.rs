@@ -2,11 +2,12 @@
 
 use crate::drive::Inner;
 use crate::order::Live;
+use crate::session;
 use crate::state::permit::because;
 use crate::state::{Line, LineKind, asked};
 use tenure_model::record::{Maker, Source};
-use tenure_model::{BranchId, BranchName, CheckpointName, Record};
-use tenure_wire::{BranchInfo, CheckpointAsk, Created, Error, ForkAsk, IfThere};
+use tenure_model::{BranchId, BranchName, CheckpointName, Record, Staging};
+use tenure_wire::{BranchInfo, CheckpointAsk, Created, Error, ForkAsk, IfThere, Who};
 
 impl Inner {
     pub(crate) fn fork(&self, ask: &ForkAsk) -> Result<Created, Error> {
@@ -36,6 +37,11 @@ impl Inner {
         let time = self.options.clock.now();
         let until = ask.length.map(|length| time.after(length));
         let made = self.accept(|live| {
+            let staged = ask
+                .staged
+                .as_ref()
+                .map(|who| live.staging(ask, who))
+                .transpose()?;
             let next = live
                 .state
                 .head()
@@ -47,6 +53,7 @@ impl Inner {
                 time,
                 until,
                 key: ask.key.clone(),
+                staged,
             };
             let made = Created {
                 branch: next,
@@ -80,10 +87,12 @@ impl Inner {
         Ok(made)
     }
 
-    /// Gives a line another name. Who holds it knows it by its number, and goes on.
+    /// Gives a line another name. Who holds it knows it by its number, and goes on. A protected branch keeps its name: another could
+    /// have that then, and so whoever relies on it would get what nobody has accepted.
     pub(crate) fn rename(&self, name: &str, to: &BranchName) -> Result<(), Error> {
         self.accept(|live| {
             let (line, _) = live.named(name)?;
+            live.state.is_open_to_all(line)?;
             let name = to.clone();
             Ok((Record::Renamed { line, name }, ()))
         })
@@ -132,7 +141,7 @@ impl Live {
         if let Some(key) = &ask.key
             && let Some((line, keyed)) = self.state.keyed(key)
         {
-            if keyed.asked != asked(&ask.from, ask.name.as_str(), ask.length) {
+            if keyed.asked != asked(&ask.from, ask.name.as_str(), ask.length, ask.staged.is_some()) {
                 return Err(because(&format!(
                     "another request had the key {key}: it has made {} from {}; a request that asks for something else needs a key \
                      of its own",
@@ -149,6 +158,21 @@ impl Live {
         Ok(there
             .filter(|(_, line)| line.kind.is_branch())
             .map(|(id, line)| found(id, line)))
+    }
+
+    /// Returns for which branch a fork waits for a review: for what it is made from, or for what that is a checkpoint of.
+    fn staging(&self, ask: &ForkAsk, who: &Who) -> Result<Staging, Error> {
+        let source = self.state.source(&ask.from);
+        let into = source.and_then(|(id, line)| match line.kind {
+            LineKind::Checkpoint { .. } => line.base,
+            LineKind::Branch | LineKind::Stray { .. } => Some(id),
+        });
+        let into = into.filter(|into| self.state.line(*into).is_some_and(|line| line.kind.is_branch()));
+        let into = into.ok_or_else(|| {
+            because("what it is a checkpoint of is gone, so nothing can be accepted into it; fork a branch with `--staged`")
+        })?;
+        let by = session::words(who);
+        Ok(Staging { into, by })
     }
 
     fn info(&self, id: BranchId, line: Line) -> BranchInfo {
@@ -179,6 +203,7 @@ impl Live {
             until: line.until,
             is_automatic: maker == Maker::Owner,
             by: line.by,
+            mark: self.marked(id),
         }
     }
 }

@@ -35,8 +35,8 @@ use tenure_wire::shared::{
 use tenure_wire::{
     AcceptAsk, Access, BranchInfo, CheckpointAsk, Chunk, Created, Delegation, DiffAsk, Differences, Done,
     Error, ForkAsk, Hold, Lent, MarkAsk, Marked, MergeAsk, MergeTold, Opened, Owner, Placed, Placings,
-    ReclaimAsk, ReclaimTold, ResolveAsk, Room, Salvaged, SealedPack, ServerAddress, Shipped, Standings,
-    Status, Turned, Usage, Verified, Who, identity,
+    ReclaimAsk, ReclaimTold, ResolveAsk, RestoreAsk, Room, Salvaged, SealedPack, ServerAddress, Shipped,
+    Standings, Status, Turned, Usage, Verified, Who, identity,
 };
 
 /// Bytes of records after which they are folded: replaying them takes a fraction of a second.
@@ -476,7 +476,13 @@ impl Owner<Branch> for Drive {
     }
 
     fn accept(&self, who: &Who, ask: &AcceptAsk) -> Result<MergeTold, Error> {
+        let _working = self.inner.holds.work();
         self.inner.change(|| self.inner.accept_staged(who, ask))
+    }
+
+    fn restore(&self, who: &Who, ask: &RestoreAsk) -> Result<Turned, Error> {
+        let _working = self.inner.holds.work();
+        self.inner.change(|| self.inner.restore(who, ask))
     }
 
     fn conflicts(&self, name: &str, behind: Ino) -> Result<Standings, Error> {

@@ -17,6 +17,7 @@ mod graft;
 mod lend;
 mod merge;
 mod resolve;
+mod restore;
 mod review;
 mod session;
 mod shared;

@@ -10,12 +10,13 @@ use crate::order::Live;
 use crate::state::permit::because;
 use crate::turn::{Before, Goal};
 use drivers::{Contents, Named, driven};
+use std::collections::BTreeSet;
 use tenure_core::{Both, Branch, Conflicts, Merge, Merged, Settled, Terms};
 use tenure_model::limits::{CHUNK_LEN_MAX, INLINE_LEN_MAX, MERGED_FILE_LEN_MAX, MERGED_INODES_MAX};
 use tenure_model::{
     BranchId, Digest, Extent, FileOutcome, Ino, Past, Piece, Refusal, Root, Seq, Stretch, What, Why,
 };
-use tenure_wire::{Chunk, Error, MergeAsk, MergeTold, Standing, Standings, Who};
+use tenure_wire::{Chunk, Error, MergeAsk, MergeTold, Standing, Standings, Unsettled, Who};
 
 /// Bytes of what is told of files at once, about; it fits a message.
 const TOLD_LEN_MAX: usize = 8 << 20;
@@ -77,7 +78,12 @@ impl Inner {
         (ours, next): (&Branch, Ino),
     ) -> Result<(Other, Merged), Error> {
         let other = self.other(ask, into)?;
-        let merged = self.merged_with(ask, &other, (ours, next))?;
+        let carried = match ask.unsettled {
+            Unsettled::Refused => self.refuse_unsettled(&ask.from, &other, &[]).map(|()| 0)?,
+            Unsettled::Taken => self.unsettled_of(&other)?.len() as u64,
+        };
+        let mut merged = self.merged_with(ask, &other, (ours, next))?;
+        merged.conflicts += carried;
         Ok((other, merged))
     }
 
@@ -220,6 +226,53 @@ impl Inner {
         Ok(pieces)
     }
 
+    /// Refuses what has conflicts that it had not when both lines were one, at or below some paths, or anywhere where none is named.
+    pub(crate) fn refuse_unsettled(
+        &self,
+        from: &str,
+        other: &Other,
+        paths: &[Box<[u8]>],
+    ) -> Result<(), Error> {
+        let is_named = |one: &tenure_core::Standing| {
+            let sides = [&one.ours, &one.theirs].into_iter().flatten();
+            paths.is_empty()
+                || sides
+                    .into_iter()
+                    .any(|side| paths.iter().any(|path| is_below(side, path)))
+        };
+        let unsettled = self.unsettled_of(other)?;
+        let count = unsettled.iter().filter(|one| is_named(one)).count() as u64;
+        if count == 0 {
+            return Ok(());
+        }
+        let why = format!(
+            "{from} has {} that nobody has settled; `tenure conflicts DRIVE@{from}` shows them, `tenure resolve` settles them",
+            tenure_model::counted(count, "conflict")
+        );
+        Err(because(&why).into())
+    }
+
+    /// Returns the conflicts that a line has and had not when both lines were one.
+    fn unsettled_of(&self, other: &Other) -> Result<Vec<tenure_core::Standing>, Error> {
+        let before: BTreeSet<Ino> = self.standing(&other.base)?.iter().map(|one| one.number).collect();
+        let mut after = self.standing(&other.branch)?;
+        after.retain(|one| !before.contains(&one.number));
+        Ok(after)
+    }
+
+    /// Returns every conflict that stands in a branch.
+    pub(crate) fn standing(&self, branch: &Branch) -> Result<Vec<tenure_core::Standing>, Error> {
+        let (mut all, mut behind) = (Vec::new(), Some(Ino(0)));
+        while let Some(number) = behind {
+            let mut conflicts = Conflicts::new(branch.clone(), number);
+            self.loader.ask(|| conflicts.go_on())?;
+            let (found, next) = conflicts.answer();
+            all.extend(found);
+            behind = next;
+        }
+        Ok(all)
+    }
+
     pub(crate) fn conflicts(&self, name: &str, behind: Ino) -> Result<Standings, Error> {
         let mut conflicts = Conflicts::new(self.state_of(name)?, behind);
         self.loader.ask(|| conflicts.go_on())?;
@@ -256,6 +309,12 @@ impl Live {
         }
         Ok(into)
     }
+}
+
+/// Tells whether a path is another, or below it.
+fn is_below(path: &[u8], above: &[u8]) -> bool {
+    let rest = path.strip_prefix(above);
+    rest.is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
 }
 
 /// Tells what has become of files, conflicts first, as many as fit.

@@ -5,7 +5,7 @@
 use crate::drive::Inner;
 use crate::state::permit::because;
 use crate::turn::{Before, Goal};
-use tenure_core::{Branch, Conflicts, Standing, Undecided};
+use tenure_core::{Branch, Standing, Undecided};
 use tenure_model::{AttrChange, ConflictKind, Ino, Name, Op, Refusal, RenameMode, Timestamp, Why, shown};
 use tenure_wire::{Choice, Error, ResolveAsk, Turned, Who};
 
@@ -54,15 +54,8 @@ impl Inner {
                 || one.ours.as_deref() == Some(path)
                 || one.theirs.as_deref() == Some(path)
         };
-        let mut behind = Some(Ino(0));
-        while let Some(number) = behind {
-            let mut conflicts = Conflicts::new(branch.clone(), number);
-            self.loader.ask(|| conflicts.go_on())?;
-            let (found, next) = conflicts.answer();
-            if let Some(one) = found.into_iter().find(is_at) {
-                return Ok(one);
-            }
-            behind = next;
+        if let Some(one) = self.standing(branch)?.into_iter().find(is_at) {
+            return Ok(one);
         }
         Err(because(&format!(
             "there is no conflict at {}; `tenure conflicts` lists those that there are",

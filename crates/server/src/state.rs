@@ -30,7 +30,7 @@ use tenure_core::{Branch, Totals, Tree};
 use tenure_model::codec::{Codec, Malformed, malformed, put_bytes, put_option, put_varint};
 use tenure_model::record::{Plan, Source};
 use tenure_model::{
-    Address, Batch, BranchId, Digest, Marking, PackNumber, Record, RequestKey, Seq, SessionId,
+    Address, Batch, BranchId, Digest, Mark, Marking, PackNumber, Record, RequestKey, Seq, SessionId,
 };
 use tenure_store::pack::PackName;
 
@@ -158,8 +158,13 @@ impl State {
     }
 
     /// Returns what is said of a branch.
-    pub(crate) fn mark_of(&self, branch: BranchId) -> Option<tenure_model::Mark> {
-        self.row::<Marking>(&row::mark_key(branch))?.mark
+    pub(crate) fn mark_of(&self, branch: BranchId) -> Option<Mark> {
+        self.marking(branch)?.mark
+    }
+
+    /// Returns what is said of a branch, by whom and since when.
+    pub(crate) fn marking(&self, branch: BranchId) -> Option<Marking> {
+        self.row(&row::mark_key(branch))
     }
 
     /// Returns what is said of branches.
@@ -376,7 +381,7 @@ pub(crate) struct Folded {
 }
 
 /// Returns the digest of what a fork is asked for, by which the same request with one key is told from another.
-pub(crate) fn asked(from: &Source, name: &str, length: Option<Duration>) -> Digest {
+pub(crate) fn asked(from: &Source, name: &str, length: Option<Duration>, is_staged: bool) -> Digest {
     let mut out = from.written();
     put_bytes(&mut out, name.as_bytes());
     put_option(&mut out, length.map(|length| length.as_secs()).as_ref());
@@ -384,6 +389,9 @@ pub(crate) fn asked(from: &Source, name: &str, length: Option<Duration>) -> Dige
         &mut out,
         length.map_or(0, |length| u64::from(length.subsec_nanos())),
     );
+    if is_staged {
+        out.push(1);
+    }
     Digest::of(&out)
 }
 

@@ -2,13 +2,13 @@
 //! what nothing needs is given back (`crate::reclaim`).
 //!
 //! Invariant: what goes, goes by a record that says so, so whoever replays the journal asks no clock; and nothing goes that somebody
-//! holds or shares.
+//! holds or shares, or that is protected.
 
 use crate::drive::{Inner, Threads};
 use crate::order::Live;
 use crate::state::{Line, LineKind};
 use std::time::Duration;
-use tenure_model::{BranchId, CheckpointName, Record, Refusal, Timestamp};
+use tenure_model::{BranchId, CheckpointName, Mark, Record, Refusal, Timestamp};
 use tenure_wire::Error;
 
 /// How long until it is looked again whether somebody still holds what may go, or whether what failed can be done.
@@ -94,7 +94,8 @@ impl Live {
 
     fn may_go(&self, id: BranchId, line: &Line) -> bool {
         let is_free = self.state.grant(id).is_none() && self.state.sharing(id).is_none();
-        is_free && (!line.kind.is_branch() || self.state.has_other_branch(id))
+        let is_protected = self.state.mark_of(id) == Some(Mark::Protected);
+        is_free && !is_protected && (!line.kind.is_branch() || self.state.has_other_branch(id))
     }
 
     /// Returns the record by which a line goes, unless somebody needs it since just now.

@@ -78,9 +78,7 @@ impl Inner {
         if !line.kind.is_branch() {
             return Err(because(&format!("{name} is a checkpoint and never changes; fork it")).into());
         }
-        if kind != ACCEPT {
-            self.with(|live| Ok(live.state.is_open_to_all(branch)?))?;
-        }
+        self.with(|live| live.permits_turn(branch, kind))?;
         self.end_silent_holder(branch, None)?;
         self.gathered(branch)?;
         let turned = self.turn_quietly(branch, (&session::words(who), kind), &mut find)?;
@@ -178,6 +176,7 @@ impl Inner {
         });
         self.with(|live| {
             live.stands_still(id)?;
+            live.permits_turn(id, kind)?;
             live.state.permits(&record)?;
             let is_same = live
                 .state
@@ -217,6 +216,14 @@ impl Inner {
 }
 
 impl Live {
+    /// Refuses what is no accepted review where a branch is protected, also since the turn was begun.
+    fn permits_turn(&self, branch: BranchId, kind: &str) -> Result<(), Error> {
+        match kind {
+            ACCEPT => Ok(()),
+            _ => Ok(self.state.is_open_to_all(branch)?),
+        }
+    }
+
     /// Returns a free name for the checkpoint of what a branch was.
     fn name_before(&self, kind: &str) -> Result<CheckpointName, Error> {
         let head = self.state.head().expect("a drive that is served has begun");

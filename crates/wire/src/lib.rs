@@ -15,8 +15,8 @@ pub mod transport;
 pub use line::{BranchInfo, CheckpointAsk, Created, ForkAsk, IfThere, LineUsage, Usage};
 pub use owner::{
     Access, Choice, Chunk, Delegation, DiffAsk, Differences, Done, Error, Hold, Lease, Lent, MergeAsk,
-    MergeTold, NOTE, Opened, Owner, Placed, ResolveAsk, Room, Salvaged, SealedPack, Shared, Shipped,
-    Standing, Standings, Status, Turned, UNSEEN, Verified, Who, identity,
+    MergeTold, NOTE, Opened, Owner, Placed, ResolveAsk, RestoreAsk, Room, Salvaged, SealedPack, Shared,
+    Shipped, Standing, Standings, Status, Turned, UNSEEN, Unsettled, Verified, Who, identity,
 };
 pub use reclaim::{Placings, ReclaimAsk, ReclaimTold};
 pub use review::{AcceptAsk, MarkAsk, Marked};

@@ -1,5 +1,7 @@
 //! What is asked and told about the lines of a drive: its branches and its checkpoints.
 
+use crate::owner::Who;
+use crate::review::Marked;
 use std::time::Duration;
 use tenure_model::record::Source;
 use tenure_model::{BranchId, BranchName, CheckpointName, RequestKey, Timestamp};
@@ -17,6 +19,9 @@ pub struct ForkAsk {
     pub key: Option<RequestKey>,
     /// After how long it goes by itself, once nobody holds it; never where nothing is said.
     pub length: Option<Duration>,
+    /// Who lets it wait for a review from its beginning, after which it is accepted into what it was made from, or into what that is
+    /// a checkpoint of; nobody where it waits for none.
+    pub staged: Option<Who>,
 }
 
 impl ForkAsk {
@@ -28,6 +33,7 @@ impl ForkAsk {
             if_there: IfThere::Refuse,
             key: None,
             length: None,
+            staged: None,
         }
     }
 
@@ -111,6 +117,8 @@ pub struct BranchInfo {
     pub is_automatic: bool,
     /// Of a checkpoint, who held or shared its branch when it was made, in words.
     pub by: Option<String>,
+    /// Whether it waits for a review, or is protected.
+    pub mark: Option<Marked>,
 }
 
 /// What the branches and checkpoints of a drive need of the bucket, in bytes; each byte is counted once.

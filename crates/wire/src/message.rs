@@ -7,6 +7,7 @@
 mod error;
 mod fields;
 mod greeting;
+mod kind;
 mod lent;
 mod line;
 mod merge;
@@ -18,7 +19,8 @@ mod shared;
 mod stand;
 
 pub use greeting::{GREETING_LEN_MAX, Hello, SESSIONS_MAX, Welcome};
-pub use request::{Kind, Request};
+pub use kind::Kind;
+pub use request::Request;
 pub use response::Response;
 pub use shared::Ask;
 

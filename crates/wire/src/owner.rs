@@ -243,6 +243,30 @@ pub struct MergeAsk {
     pub base: Option<String>,
     /// Whether it is only told what would become of each file.
     pub is_dry: bool,
+    /// What becomes of conflicts that nobody has settled in what is merged.
+    pub unsettled: Unsettled,
+}
+
+impl MergeAsk {
+    /// Asks for a merge of what has no conflicts.
+    pub fn new(from: &str, into: BranchName) -> Self {
+        Self {
+            from: from.to_owned(),
+            into,
+            base: None,
+            is_dry: false,
+            unsettled: Unsettled::Refused,
+        }
+    }
+}
+
+/// What becomes of conflicts that nobody has settled in what is merged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unsettled {
+    /// There is no merge.
+    Refused,
+    /// They are conflicts of the branch that takes them in, too.
+    Taken,
 }
 
 /// What has come of a merge.
@@ -302,6 +326,17 @@ pub struct ResolveAsk {
     pub path: Box<[u8]>,
     /// What is to be.
     pub choice: Choice,
+}
+
+/// What is restored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RestoreAsk {
+    /// The branch.
+    pub branch: BranchName,
+    /// What is at and below this path.
+    pub path: Box<[u8]>,
+    /// The branch or checkpoint in which it is as it shall be.
+    pub from: String,
 }
 
 /// How an owner is.
@@ -558,6 +593,13 @@ pub trait Owner<B>: Send + Sync {
 
     /// Settles a conflict; durable before it returns.
     fn resolve(&self, who: &Who, ask: &ResolveAsk) -> Result<Turned, Error>;
+
+    /// Lets what is at a path of a branch be what a branch or checkpoint has there; durable before it returns. All else stays as it
+    /// is, and what the branch was is a checkpoint. Holders are dealt with as by [`Owner::undo`].
+    fn restore(&self, who: &Who, ask: &RestoreAsk) -> Result<Turned, Error> {
+        let _ = (who, ask);
+        Err(Refusal::NotSupported.into())
+    }
 
     /// Says something of a branch from now on, or nothing any more: that it waits for a review, or takes changes only by one; durable
     /// before it returns.

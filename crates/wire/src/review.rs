@@ -5,8 +5,10 @@ use tenure_model::{BranchName, Timestamp};
 /// What is to be said of a branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MarkAsk {
-    /// Nothing any more.
-    Plain,
+    /// That it is protected no longer.
+    Unprotected,
+    /// That it waits for a review no longer.
+    Unstaged,
     /// That it waits for a review, and into which branch it goes then.
     Staged(BranchName),
     /// That it changes only by what is accepted into it.

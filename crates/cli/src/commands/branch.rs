@@ -61,7 +61,7 @@ pub(crate) enum Command {
         yes: bool,
     },
     /// Let a branch that is not mounted change only by accepted reviews (tenure fork --staged, tenure review): who mounts it, merges into it,
-    /// undoes or deletes it is refused
+    /// undoes, restores, renames or deletes it is refused
     Protect {
         #[command(flatten)]
         of: Of,
@@ -87,6 +87,14 @@ pub(crate) enum Command {
         /// The branch into which it is accepted
         #[arg(long, default_value = reach::MAIN, value_parser = BranchName::parse)]
         into: BranchName,
+    },
+    /// Let a branch wait for a review no longer; what it has changed stays in it
+    Unstage {
+        #[command(flatten)]
+        of: Of,
+        /// The branch
+        #[arg(value_parser = BranchName::parse)]
+        name: BranchName,
     },
     /// Draw what was made from what
     #[command(after_help = "Example:\n  tenure branch tree work")]
@@ -128,7 +136,7 @@ pub(crate) fn run(command: &Command) -> Result<()> {
             ))
         }
         Command::Unprotect { of, name } => {
-            of.reviews(|reviews| reviews.unmark(name))?;
+            of.reviews(|reviews| reviews.unprotect(name))?;
             output::line(format_args!("everybody may change {}@{name} again", of.drive))
         }
         Command::Stage { of, name, into } => {
@@ -138,6 +146,10 @@ pub(crate) fn run(command: &Command) -> Result<()> {
                 of.drive,
                 of.place.options()
             ))
+        }
+        Command::Unstage { of, name } => {
+            of.reviews(|reviews| reviews.unstage(name))?;
+            output::line(format_args!("{}@{name} waits for a review no longer", of.drive))
         }
         Command::Tree { of, all, json } => tree::run(of, *all, *json),
     }
@@ -206,6 +218,24 @@ fn kept(line: &BranchInfo, now: Timestamp) -> Option<String> {
     })
 }
 
+/// Says what is said of a line besides.
+fn said(line: &BranchInfo) -> Option<String> {
+    let mark = line.mark.as_ref()?;
+    Some(match mark.into.as_deref() {
+        None => "protected".to_owned(),
+        Some("") => "waits for a review for a branch that is gone".to_owned(),
+        Some(into) => format!("waits for a review for {into}"),
+    })
+}
+
+/// As [`said`], and by whom and when.
+fn said_by(line: &BranchInfo, now: Timestamp) -> String {
+    let said = said(line).zip(line.mark.as_ref());
+    said.map_or_else(String::new, |(said, mark)| {
+        format!("{said} (by {}, {})", mark.by, ago(now.secs - mark.time.secs))
+    })
+}
+
 fn as_json(line: &BranchInfo) -> serde_json::Value {
     serde_json::json!({
         "name": line.name,
@@ -219,6 +249,9 @@ fn as_json(line: &BranchInfo) -> serde_json::Value {
         "until": line.until.map(|until| until.secs),
         "automatic": line.is_automatic,
         "by": line.by,
+        "protected": line.mark.as_ref().is_some_and(|mark| mark.into.is_none()),
+        "staged_for": line.mark.as_ref().and_then(|mark| mark.into.as_deref()),
+        "marked_by": line.mark.as_ref().map(|mark| mark.by.as_str()),
     })
 }
 
@@ -231,7 +264,7 @@ fn list(of: &Of, all: bool, json: bool) -> Result<()> {
     let now = MachineClock.now();
     let mut table = output::table(["NAME", "KIND", "FROM", "INODES", "BYTES", "HELD BY", "FOR"]);
     for line in &lines {
-        let words = [Some(line.message.clone()), kept(line, now)];
+        let words = [Some(line.message.clone()), said(line), kept(line, now)];
         let words: Vec<_> = words
             .into_iter()
             .flatten()
@@ -287,6 +320,7 @@ fn show(of: &Of, name: &BranchName, json: bool) -> Result<()> {
         ("inodes", line.inodes.to_string()),
         ("bytes", output::bytes(line.bytes)),
         ("held by", line.holder.clone().unwrap_or_default()),
+        ("said of it", said_by(&line, now)),
         ("kept", kept(&line, now).unwrap_or_default()),
         ("branches of it", named(&["branch", "stray"])),
         ("checkpoints of it", named(&["checkpoint"])),

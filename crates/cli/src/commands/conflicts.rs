@@ -4,6 +4,7 @@ use crate::output;
 use crate::place::Place;
 use crate::reach;
 use anyhow::Result;
+use tenure_client::Reviews;
 use tenure_model::{ConflictKind, Ino, Ref, shown};
 use tenure_wire::Standing;
 
@@ -30,12 +31,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let reached = reach::drive_to_read(&args.place, drive, "conflicts")?;
     let owner = reached.owner();
     reach::line(&owner, &args.place, drive, name)?;
-    let (mut all, mut behind) = (Vec::new(), Some(Ino(0)));
-    while let Some(number) = behind {
-        let told = owner.conflicts(name, number)?;
-        all.extend(told.found);
-        behind = told.behind;
-    }
+    let all = Reviews::of(owner, reach::who("tenure conflicts".to_owned(), false)).conflicts(name)?;
     reached.close()?;
     if args.json {
         return output::json(&all.iter().map(json).collect::<Vec<_>>());

@@ -9,8 +9,8 @@ use crate::reach::{self, AnyOwner};
 use anyhow::Result;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
-use tenure_model::{Difference, Ino, Kind, Ref, Side, shown};
-use tenure_wire::DiffAsk;
+use tenure_client::Lines;
+use tenure_model::{Difference, Kind, Ref, Side, shown};
 
 /// Show what differs between two branches or checkpoints of a drive; of a mounted branch, as far as it was synced
 #[derive(Debug, clap::Args)]
@@ -58,7 +58,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         reach::line(&owner, &args.place, drive, name).map(|line| line.name)
     };
     let (before, after) = (line(&args.before)?, line(&args.after)?);
-    let mut found = differences(&owner, &before, &after, &below(args.path.as_ref()))?;
+    let lines = Lines::of(owner.clone());
+    let mut found = lines.differences(&before, &after, &below(args.path.as_ref()))?;
     found.sort_by(|one, other| one.path.cmp(&other.path));
     reached.stop_waiting();
     if args.json {
@@ -105,7 +106,7 @@ pub(crate) fn print_those(
     (before, after): (&str, &str),
     is_meant: &dyn Fn(&[u8]) -> bool,
 ) -> Result<()> {
-    let mut found = differences(owner, before, after, b"")?;
+    let mut found = Lines::of(owner.clone()).differences(before, after, b"")?;
     found.retain(|one| is_meant(&one.path));
     found.sort_by(|one, other| one.path.cmp(&other.path));
     let read = |name: &str, side: &Side| text::read(owner, name, side);
@@ -123,27 +124,6 @@ pub(crate) fn below(path: Option<&OsString>) -> Box<[u8]> {
         .filter(|name| !matches!(name, [] | [b'.']))
         .collect();
     names.join(&b'/').into()
-}
-
-pub(crate) fn differences(
-    owner: &AnyOwner,
-    before: &str,
-    after: &str,
-    below: &[u8],
-) -> Result<Vec<Difference>> {
-    let mut found = Vec::new();
-    let mut behind = Some(Ino(0));
-    while let Some(ino) = behind {
-        let told = owner.diff(&DiffAsk {
-            before: before.to_owned(),
-            after: after.to_owned(),
-            below: below.into(),
-            behind: ino,
-        })?;
-        found.extend(told.found);
-        behind = told.behind;
-    }
-    Ok(found)
 }
 
 /// Returns a path as a person reads it.

@@ -2,14 +2,13 @@
 
 use crate::clock::MachineClock;
 use crate::duration;
-use crate::error::Told;
 use crate::holders;
 use crate::output;
 use crate::place::Place;
-use crate::reach::{self, AnyOwner};
+use crate::reach;
 use anyhow::{Result, anyhow};
 use std::time::Duration;
-use tenure_client::{BranchInfo, ForkAsk, IfThere, Lines, Reviews, lines};
+use tenure_client::{ForkAsk, IfThere, Lines, lines};
 use tenure_model::{BranchName, Clock, Ref, RequestKey};
 
 /// Make a branch from what a branch or a checkpoint is now; of a mounted branch, as far as it was synced
@@ -37,7 +36,8 @@ pub(crate) struct Args {
     /// Have whoever has the branch mounted, here or elsewhere, make durable what is there, so that it is in the new branch
     #[arg(long)]
     sync: bool,
-    /// Let what is changed in it wait for a review (tenure review), after which it is merged into what it was made from
+    /// Let what is changed in it wait for a review (tenure review), after which it is merged into what it was made from, or into what
+    /// that is a checkpoint of; a branch that is there already stays as it is
     #[arg(long)]
     staged: bool,
     #[command(flatten)]
@@ -67,15 +67,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         },
         key: args.key.clone(),
         length: args.length,
+        staged: args
+            .staged
+            .then(|| reach::who("tenure fork --staged".to_owned(), false)),
         ..ForkAsk::new(lines::source_of(&base)?, args.name.clone())
     };
     let lines = Lines::of(owner.clone());
     let made = lines.fork(&ask)?;
     let name = made.found.as_deref().unwrap_or(args.name.as_str());
     let line = lines.find(name)?;
-    if args.staged {
-        stage(&owner, &base, name)?;
-    }
     reached.close()?;
     let until = line.as_ref().and_then(|line| line.until);
     if args.json {
@@ -85,6 +85,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             "from": line.as_ref().map_or(from, |line| base_of(&line.from)),
             "made": made.found.is_none(),
             "until": until.map(|until| until.secs),
+            "staged_for": line.as_ref().and_then(|line| line.mark.as_ref()).and_then(|mark| mark.into.as_deref()),
         }));
     }
     let what = match (&made.found, &line) {
@@ -94,35 +95,16 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
         (Some(_), _) => "is there already".to_owned(),
     };
+    let waits = line.as_ref().and_then(|line| line.mark.as_ref()?.into.as_ref());
+    let waits = waits.map_or_else(String::new, |into| format!(", waits for a review for {into}"));
     let goes = until.map_or_else(String::new, |until| {
         let left = duration::words(until.since(MachineClock.now()));
         format!(" and goes by itself in {left}, once nobody has it mounted")
     });
     output::line(format_args!(
-        "{drive}@{name} {what}{goes}; `tenure mount {drive}@{name} DIR{}` mounts it",
+        "{drive}@{name} {what}{waits}{goes}; `tenure mount {drive}@{name} DIR{}` mounts it",
         args.place.options()
     ))
-}
-
-/// Lets a branch wait for a review, after which it is accepted into what it was made from, or into what a checkpoint is of.
-fn stage(owner: &AnyOwner, base: &BranchInfo, name: &str) -> Result<()> {
-    let lines = owner.branches()?;
-    let of = base.branch.or(base.base);
-    let into = lines
-        .iter()
-        .find(|line| line.branch.is_some() && line.branch == of);
-    let Some(into) = into else {
-        return Err(Told::refused(
-            format!(
-                "what {} is a checkpoint of is gone, so nothing can be accepted into it",
-                base.name
-            ),
-            "tenure fork of a branch, --staged",
-        ));
-    };
-    let parsed = |name: &str| BranchName::parse(name).map_err(|why| anyhow!(why));
-    let who = reach::who("tenure fork --staged".to_owned(), false);
-    Ok(Reviews::of(owner.clone(), who).stage(&parsed(name)?, &parsed(&into.name)?)?)
 }
 
 /// Returns the name in the words that say what a branch was made from: `branch main`.

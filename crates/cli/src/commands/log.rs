@@ -3,13 +3,14 @@
 use crate::clock::MachineClock;
 use crate::commands::delegations::ago;
 use crate::commands::diff;
-use crate::history::{self, History};
+use crate::history;
 use crate::output;
 use crate::place::Place;
 use crate::reach;
 use anyhow::Result;
 use std::ffi::OsString;
-use tenure_client::BranchInfo;
+use tenure_client::lines::Step;
+use tenure_client::{BranchInfo, Lines};
 use tenure_model::{Clock, Difference, Ref};
 
 /// Show what a branch was: its checkpoints, newest first, with what has changed before each, and who held the branch then
@@ -33,43 +34,19 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What has changed until a state.
-struct Step<'a> {
-    /// The state; none for what the branch is now.
-    point: Option<&'a BranchInfo>,
-    found: Vec<Difference>,
-}
-
 /// Shows the history.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let of = history::meant(args.of.as_ref())?;
     let mut reached = reach::drive_to_read(&args.place, &of.drive, "log")?;
     let owner = reached.owner();
     let name = of.at.as_deref().unwrap_or(reach::MAIN);
-    let history = History::of(&owner, &args.place, &of.drive, name)?;
+    let branch = history::branch(&owner, &args.place, &of.drive, name)?;
     let below = diff::below(args.path.as_ref());
-    let mut steps = Vec::new();
-    let mut after = (history.branch.name.as_str(), None);
-    for point in history.points.iter().rev().take(args.max) {
-        let found = diff::differences(&owner, &point.name, after.0, &below)?;
-        steps.push(Step {
-            point: after.1,
-            found,
-        });
-        after = (&point.name, Some(point));
-    }
-    if after.1.is_some() {
-        // What was before the oldest is not known.
-        steps.push(Step {
-            point: after.1,
-            found: Vec::new(),
-        });
-    }
+    let steps = Lines::of(owner).log(&branch, &below, args.max)?;
     let oldest = steps.len().saturating_sub(1);
     reached.stop_waiting();
     reached.close()?;
-    let is_told =
-        |at: usize, step: &Step<'_>| !step.found.is_empty() || (at == oldest && args.path.is_none());
+    let is_told = |at: usize, step: &Step| !step.changed.is_empty() || (at == oldest && args.path.is_none());
     let told: Vec<_> = steps
         .iter()
         .enumerate()
@@ -77,27 +54,27 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         .map(|(_, step)| step)
         .collect();
     if args.json {
-        return output::json(&told.iter().map(|step| json(step, &history)).collect::<Vec<_>>());
+        return output::json(&told.iter().map(|step| json(step, &branch)).collect::<Vec<_>>());
     }
     let now = MachineClock.now();
     let mut table = output::table(["WHEN", "STATE", "CHANGED BEFORE", "HELD BY", "FOR"]);
     for step in told {
-        let point = step.point;
+        let point = step.point.as_ref();
         table.add_row([
             point.map_or_else(|| "now".to_owned(), |point| ago(now.secs - point.made.secs)),
-            point.map_or_else(|| history.branch.name.clone(), |point| point.name.clone()),
-            changed(&step.found),
-            holder(step, &history).unwrap_or_default(),
+            point.map_or_else(|| branch.name.clone(), |point| point.name.clone()),
+            changed(&step.changed),
+            holder(step, &branch).unwrap_or_default(),
             point.map_or_else(String::new, |point| point.message.clone()),
         ]);
     }
     output::rows(&table)
 }
 
-fn holder(step: &Step<'_>, history: &History) -> Option<String> {
-    match step.point {
+fn holder(step: &Step, branch: &BranchInfo) -> Option<String> {
+    match &step.point {
         Some(point) => point.by.clone(),
-        None => history.branch.holder.clone(),
+        None => branch.holder.clone(),
     }
 }
 
@@ -118,14 +95,15 @@ fn changed(found: &[Difference]) -> String {
     }
 }
 
-fn json(step: &Step<'_>, history: &History) -> serde_json::Value {
+fn json(step: &Step, branch: &BranchInfo) -> serde_json::Value {
+    let point = step.point.as_ref();
     serde_json::json!({
-        "state": step.point.map_or(history.branch.name.as_str(), |point| point.name.as_str()),
-        "is_now": step.point.is_none(),
-        "made": step.point.map(|point| point.made.secs),
-        "automatic": step.point.is_some_and(|point| point.is_automatic),
-        "message": step.point.map_or("", |point| point.message.as_str()),
-        "held_by": holder(step, history),
-        "changed": step.found.iter().map(diff::json).collect::<Vec<_>>(),
+        "state": point.map_or(branch.name.as_str(), |point| point.name.as_str()),
+        "is_now": point.is_none(),
+        "made": point.map(|point| point.made.secs),
+        "automatic": point.is_some_and(|point| point.is_automatic),
+        "message": point.map_or("", |point| point.message.as_str()),
+        "held_by": holder(step, branch),
+        "changed": step.changed.iter().map(diff::json).collect::<Vec<_>>(),
     })
 }

@@ -6,8 +6,9 @@ use crate::output;
 use crate::place::Place;
 use crate::reach;
 use anyhow::Result;
+use tenure_client::Reviews;
 use tenure_model::{BranchName, DriveName, FileOutcome, Ref, What, shown};
-use tenure_wire::{MergeAsk, MergeTold};
+use tenure_wire::{MergeAsk, MergeTold, Unsettled};
 
 /// Take into a branch what another branch or a checkpoint has changed since both were one; of a mounted one, as far as it was synced
 #[derive(Debug, clap::Args)]
@@ -24,6 +25,9 @@ pub(crate) struct Args {
     /// Only tell what would become of each file
     #[arg(long)]
     dry_run: bool,
+    /// Merge also what has conflicts that nobody has settled: they are conflicts of INTO then, too
+    #[arg(long)]
+    with_conflicts: bool,
     /// The checkpoint that both have become of, where an earlier version has made the branches
     #[arg(long, value_name = "CHECKPOINT")]
     base: Option<String>,
@@ -39,16 +43,19 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let drive = &args.from.drive;
     let into = into(drive, &args.into, &args.place)?;
     let ask = MergeAsk {
-        from: args.from.at.clone().unwrap_or_else(|| reach::MAIN.to_owned()),
-        into,
         base: args.base.clone(),
         is_dry: args.dry_run,
+        unsettled: match args.with_conflicts {
+            true => Unsettled::Taken,
+            false => Unsettled::Refused,
+        },
+        ..MergeAsk::new(args.from.at.as_deref().unwrap_or(reach::MAIN), into)
     };
     let mut reached = reach::drive_for(&args.place, drive, "merge")?;
     let owner = reached.owner();
     reach::line(&owner, &args.place, drive, &ask.from)?;
     reach::line(&owner, &args.place, drive, ask.into.as_str())?;
-    let told = owner.merge(&reach::who("tenure merge".to_owned(), false), &ask)?;
+    let told = Reviews::of(owner, reach::who("tenure merge".to_owned(), false)).merge(&ask)?;
     reached.stop_waiting();
     reached.close()?;
     if args.json {

@@ -1,13 +1,14 @@
 //! `tenure resolve`: says what is to be where a merge has kept two versions.
 
+use crate::commands::diff;
 use crate::error::Told;
 use crate::output;
 use crate::place::Place;
 use crate::reach;
 use anyhow::{Context, Result, anyhow};
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
+use tenure_client::Reviews;
 use tenure_model::limits::MERGED_FILE_LEN_MAX;
 use tenure_model::{BranchName, Ref, shown};
 use tenure_wire::{Choice, ResolveAsk};
@@ -56,13 +57,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let name = args.branch.at.as_deref().unwrap_or(reach::MAIN);
     let ask = ResolveAsk {
         branch: BranchName::parse(name).map_err(|why| anyhow!(why))?,
-        path: path(&args.path),
+        path: diff::below(Some(&args.path)),
         choice: choice(&args.how)?,
     };
     let reached = reach::drive_for(&args.place, drive, "resolve")?;
     let owner = reached.owner();
     reach::line(&owner, &args.place, drive, name)?;
-    let turned = owner.resolve(&reach::who("tenure resolve".to_owned(), false), &ask)?;
+    let turned = Reviews::of(owner, reach::who("tenure resolve".to_owned(), false)).resolve(&ask)?;
     reached.close()?;
     let shown = shown(&ask.path);
     if args.json {
@@ -96,14 +97,4 @@ fn choice(how: &How) -> Result<Choice> {
     }
     let bytes = std::fs::read(file).with_context(|| format!("{shown} cannot be read"))?;
     Ok(Choice::Bytes(bytes))
-}
-
-/// Returns a path of a drive as its owner knows it.
-fn path(path: &OsString) -> Box<[u8]> {
-    let bytes = path.clone().into_vec();
-    let names: Vec<_> = bytes
-        .split(|byte| *byte == b'/')
-        .filter(|name| !matches!(name, [] | [b'.']))
-        .collect();
-    names.join(&b'/').into()
 }

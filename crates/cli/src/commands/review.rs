@@ -19,11 +19,14 @@ use tenure_wire::{Marked, MergeAsk, MergeTold};
     after_help = "Examples:\n  tenure fork work fix-1 --staged\n  tenure review list work\n  tenure review show work@fix-1\n  tenure review accept work@fix-1 src docs/fix.md\n  tenure review accept work@fix-1\n  tenure review reject work@fix-2\n\nWhat is accepted is merged into the branch that the staged one was made from; what is not stays staged. Accepting makes no conflict:\nwhat would is refused, and merged the other way round first. A protected branch (tenure branch protect) changes in no other way."
 )]
 pub(crate) enum Command {
-    /// List the branches that wait for a review, for which branch, and who has staged them
+    /// List the branches that wait for a review, for which branch, how much they have changed, and who has staged them
     List {
         /// The drive
         #[arg(value_parser = DriveName::parse)]
         drive: DriveName,
+        /// Also those of which nothing is left to be looked at
+        #[arg(long)]
+        all: bool,
         #[command(flatten)]
         place: Place,
         /// Print JSON
@@ -82,7 +85,12 @@ struct Staged {
 /// Does what the command says.
 pub(crate) fn run(command: &Command) -> Result<()> {
     match command {
-        Command::List { drive, place, json } => list(drive, place, *json),
+        Command::List {
+            drive,
+            all,
+            place,
+            json,
+        } => list((drive, *all), place, *json),
         Command::Show { of, stat, json } => show(of, *stat, *json),
         Command::Accept {
             of,
@@ -98,30 +106,66 @@ fn reviews(owner: AnyOwner) -> Reviews<tenure_core::Branch> {
     Reviews::of(owner, reach::who("tenure review".to_owned(), false))
 }
 
-fn list(drive: &DriveName, place: &Place, json: bool) -> Result<()> {
+/// A branch in the list, and how many files it has changed that are not accepted; none where that cannot be told.
+struct Waiting {
+    marked: Marked,
+    into: String,
+    files: Option<u64>,
+}
+
+fn waiting(reviews: &Reviews<tenure_core::Branch>) -> Result<Vec<Waiting>> {
+    let mut all = Vec::new();
+    for marked in reviews.marks()? {
+        let Some(into) = marked.into.clone() else { continue };
+        // One whose base is gone can only be rejected.
+        let named = BranchName::parse(&marked.branch)
+            .ok()
+            .zip(BranchName::parse(&into).ok());
+        let told = named.and_then(|(branch, into)| reviews.preview(&branch, &into).ok());
+        all.push(Waiting {
+            marked,
+            into,
+            files: told.map(|told| told.files.len() as u64 + told.more),
+        });
+    }
+    Ok(all)
+}
+
+fn list((drive, all): (&DriveName, bool), place: &Place, json: bool) -> Result<()> {
     let reached = reach::drive_for(place, drive, "review")?;
-    let mut marks = reviews(reached.owner()).marks()?;
+    let mut waiting = waiting(&reviews(reached.owner()))?;
     reached.close()?;
-    marks.retain(|marked| marked.into.is_some());
+    let count = waiting.len();
+    waiting.retain(|one| all || one.files != Some(0));
     if json {
-        let shown = |marked: &Marked| {
+        let shown = |one: &Waiting| {
             serde_json::json!({
-                "branch": marked.branch, "into": marked.into, "by": marked.by, "since": marked.time.secs,
+                "branch": one.marked.branch, "into": one.into, "files": one.files, "by": one.marked.by,
+                "since": one.marked.time.secs,
             })
         };
-        return output::json(&marks.iter().map(shown).collect::<Vec<_>>());
+        return output::json(&waiting.iter().map(shown).collect::<Vec<_>>());
     }
-    if marks.is_empty() {
-        return output::line(format_args!("{drive} has no branch that waits for a review"));
+    if waiting.is_empty() {
+        let rest = match count {
+            0 => String::new(),
+            count => format!(
+                "; --all lists {} of which nothing is left",
+                tenure_model::counted(count as u64, "staged branch")
+            ),
+        };
+        return output::line(format_args!("{drive} has nothing that waits for a review{rest}"));
     }
     let now = MachineClock.now();
-    let mut table = output::table(["BRANCH", "INTO", "SINCE", "STAGED BY"]);
-    for marked in &marks {
+    let mut table = output::table(["BRANCH", "INTO", "FILES", "SINCE", "STAGED BY"]);
+    for one in &waiting {
         table.add_row([
-            marked.branch.clone(),
-            marked.into.clone().unwrap_or_default(),
-            ago(now.secs - marked.time.secs),
-            marked.by.clone(),
+            one.marked.branch.clone(),
+            one.into.clone(),
+            one.files
+                .map_or_else(|| "?".to_owned(), |files| files.to_string()),
+            ago(now.secs - one.marked.time.secs),
+            one.marked.by.clone(),
         ]);
     }
     output::rows(&table)
@@ -156,10 +200,8 @@ impl Of {
 impl Staged {
     fn ask(&self, is_dry: bool) -> MergeAsk {
         MergeAsk {
-            from: self.branch.as_str().to_owned(),
-            into: self.into.clone(),
-            base: None,
             is_dry,
+            ..MergeAsk::new(self.branch.as_str(), self.into.clone())
         }
     }
 

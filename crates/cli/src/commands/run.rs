@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use tenure_client::{CheckpointAsk, ForkAsk, Lines, lines};
+use tenure_client::{CheckpointAsk, ForkAsk, Lines, Reviews, lines};
 use tenure_model::record::Source;
 use tenure_model::{BranchName, CheckpointName, Clock, Ref};
 use tenure_wire::MergeAsk;
@@ -125,7 +125,22 @@ fn make(args: &Args) -> Result<Made> {
             ),
         ));
     }
-    let into = base.branch.map(|_| BranchName::parse(&base.name));
+    let is_protected = base.mark.as_ref().is_some_and(|mark| mark.into.is_none());
+    if args.commit && is_protected {
+        return Err(Told::refused(
+            format!(
+                "{drive}@{from} is protected and changes only by accepted reviews, so nothing can be merged into it"
+            ),
+            format!(
+                "tenure run --fork {drive}@{from}{} --keep -- ..., then tenure branch stage {drive} NAME --into {from}",
+                args.place.options()
+            ),
+        ));
+    }
+    let into = base
+        .branch
+        .filter(|_| !is_protected)
+        .map(|_| BranchName::parse(&base.name));
     let into = into.transpose().map_err(|why| anyhow!(why))?;
     let lines = Lines::of(owner);
     let stamp = MachineClock.now().stamp();
@@ -275,16 +290,10 @@ fn keep(args: &Args, made: &Made) {
 fn commit(args: &Args, made: &Made) -> Result<()> {
     let drive = &args.fork.drive;
     let into = made.base.clone().expect("what is no branch was refused");
-    let ask = MergeAsk {
-        from: made.branch.as_str().to_owned(),
-        into,
-        base: None,
-        is_dry: false,
-    };
+    let ask = MergeAsk::new(made.branch.as_str(), into);
     let reached = reach::drive_for(&args.place, drive, "run")?;
-    let told = reached
-        .owner()
-        .merge(&reach::who("tenure run --commit".to_owned(), false), &ask);
+    let who = reach::who("tenure run --commit".to_owned(), false);
+    let told = Reviews::of(reached.owner(), who).merge(&ask);
     let told = told.inspect_err(|_| keep(args, made))?;
     reached.close()?;
     merge::show(drive, &ask, &told)?;

@@ -219,6 +219,15 @@ fn show(status: &Status) -> Result<()> {
         "mount",
         format!("{} at {} ({mode})", named(status), output::path(&status.dir)),
     );
+    if let Some(into) = &status.staged_for {
+        row(
+            "review",
+            format!("waits for one for {into}: tenure review show {}", named(status)),
+        );
+    }
+    if status.protected {
+        row("review", "protected: it changes only by accepted ones".to_owned());
+    }
     row(
         "tier",
         format!(

@@ -2,14 +2,13 @@
 
 use crate::clock::MachineClock;
 use crate::commands::delegations::ago;
-use crate::commands::diff;
 use crate::error::Told;
 use crate::history::{self, History};
 use crate::output;
 use crate::place::Place;
 use crate::reach::{self, AnyOwner};
 use anyhow::{Result, anyhow};
-use tenure_client::BranchInfo;
+use tenure_client::{BranchInfo, Lines, Reviews};
 use tenure_model::{BranchName, Clock, Ref};
 
 /// Let a branch go on from what it was: from its last checkpoint that differs from it, or from the one that is named
@@ -51,7 +50,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             )
         })?,
     };
-    let turned = owner.undo(&reach::who("tenure undo".to_owned(), false), &branch, &to.name)?;
+    let who = reach::who("tenure undo".to_owned(), false);
+    let turned = Reviews::of(owner, who).undo(&branch, &to.name)?;
     reached.stop_waiting();
     reached.close()?;
     if args.json {
@@ -76,8 +76,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 fn named_state(owner: &AnyOwner, args: &Args, (of, name): (&Ref, &str), named: &str) -> Result<BranchInfo> {
     let named = named.strip_prefix('@').unwrap_or(named);
-    let lines = owner.branches()?;
-    match lines.into_iter().find(|line| line.name == named) {
+    match Lines::of(owner.clone()).find(named)? {
         Some(line) => Ok(line),
         None => history::point(owner, &args.place, (&of.drive, name), named),
     }
@@ -85,8 +84,12 @@ fn named_state(owner: &AnyOwner, args: &Args, (of, name): (&Ref, &str), named: &
 
 /// Returns the last checkpoint that differs from what the branch is.
 fn last_other<'a>(owner: &AnyOwner, history: &'a History) -> Result<Option<&'a BranchInfo>> {
+    let lines = Lines::of(owner.clone());
     for point in history.points.iter().rev() {
-        if !diff::differences(owner, &point.name, &history.branch.name, b"")?.is_empty() {
+        if !lines
+            .differences(&point.name, &history.branch.name, b"")?
+            .is_empty()
+        {
             return Ok(Some(point));
         }
     }

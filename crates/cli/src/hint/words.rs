@@ -30,6 +30,8 @@ pub(crate) fn mean(drive: &DriveName, place: &Place) {
 pub(crate) fn against(why: &str) -> Option<String> {
     let meant = MEANT.get().cloned().unwrap_or_default();
     of_branches(why, &meant)
+        .or_else(|| of_reviews(why, &meant))
+        .or_else(|| of_restores(why, &meant))
         .or_else(|| of_drives(why, &meant))
         .or_else(|| of_machine(why))
         .or_else(|| of_damage(why, &meant))
@@ -116,6 +118,42 @@ fn of_branches(why: &str, meant: &Meant) -> Option<String> {
     is_as_it_was.then(|| format!("tenure log {drive}{options} shows what was changed"))
 }
 
+fn of_reviews(why: &str, meant: &Meant) -> Option<String> {
+    let (drive, options) = (meant.drive(), &meant.options);
+    if let Some((name, _)) = why.split_once(" is protected") {
+        return Some(format!(
+            "tenure fork {drive}@{name} NEW --staged{options} makes a branch to work in, which tenure review accepts"
+        ));
+    }
+    if let Some((name, _)) = why
+        .split_once(" has ")
+        .filter(|_| why.contains("that nobody has settled"))
+    {
+        return Some(format!("tenure conflicts {drive}@{name}{options}"));
+    }
+    if why.contains("waits for no review")
+        || why.contains("is not protected")
+        || why.contains("does not wait for a review")
+    {
+        return Some(format!(
+            "tenure branch list {drive}{options} shows which branch is what"
+        ));
+    }
+    None
+}
+
+fn of_restores(why: &str, meant: &Meant) -> Option<String> {
+    let (drive, options) = (meant.drive(), &meant.options);
+    if why.starts_with("there is no ") && why.contains("`tenure log ") {
+        return Some(format!("tenure log {drive}{options}"));
+    }
+    let (path, _) = why.split_once(" is no directory in ")?;
+    Some(format!(
+        "tenure restore {drive} {} --from REF{options}",
+        crate::output::quoted(path)
+    ))
+}
+
 fn of_drives(why: &str, meant: &Meant) -> Option<String> {
     let (drive, options) = (meant.drive(), &meant.options);
     if why.contains("there is no drive") {
@@ -189,6 +227,22 @@ mod tests {
             (
                 "the drive d1 is being deleted, and nothing of it can be had: have that finished first",
                 "tenure drive delete DRIVE --yes",
+            ),
+            (
+                "main is protected: it changes only by accepted reviews, and keeps its name",
+                "tenure fork DRIVE@main NEW --staged",
+            ),
+            (
+                "fix has 2 conflicts that nobody has settled; `tenure conflicts DRIVE@fix` shows them",
+                "tenure conflicts DRIVE@fix",
+            ),
+            (
+                "there is no none in good; `tenure log DRIVE@main` tells what there was and when",
+                "tenure log DRIVE",
+            ),
+            (
+                "src is no directory in main, so nothing can be restored below it",
+                "tenure restore DRIVE src",
             ),
             (
                 "drives/d/epochs/1: it is a claim of version 9, which this program cannot read: use a newer tenure",

@@ -2,8 +2,9 @@
 
 use crate::home::{Home, pause, sync, text, until};
 use serde_json::Value;
-use std::fs;
-use std::os::unix::fs::{MetadataExt, symlink};
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -457,6 +458,13 @@ fn what_a_branch_was_is_told_and_a_file_of_it_restored() {
         home.refused(&["restore", "work", "none", "--from", "first"])
             .contains("no none in first")
     );
+    let points = json(&home, &["branch", "list", "work", "--all", "--json"]);
+    let points = points.as_array().expect("a list");
+    assert_eq!(
+        points.len(),
+        5,
+        "what was refused has made no checkpoint: {points:?}"
+    );
     assert!(
         home.refused(&["restore", "work", "src", "--from", "5d"])
             .contains("as old as")
@@ -513,4 +521,79 @@ fn what_was_done_to_a_branch_is_undone_and_that_as_well() {
     assert_eq!(read(), "two", "also where one mount has the branch to itself");
     home.done(&["unmount", text(&main)]);
     home.done(&["undo", "work", "--to", "0s"]);
+}
+
+/// Returns what is said of a file: mode, links, inode and when it was changed last.
+fn said(path: &Path) -> (u32, u64, u64, i64) {
+    let seen = fs::symlink_metadata(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    (seen.mode(), seen.nlink(), seen.ino(), seen.mtime())
+}
+
+#[test]
+fn what_is_restored_has_its_modes_links_and_times_wherever_it_is_mounted() {
+    let Some(home) = Home::new() else { return };
+    let paths = [
+        "src",
+        "src/one",
+        "src/also",
+        "src/run",
+        "src/link",
+        "src/deep",
+        "src/deep/file",
+    ];
+    for more in [&["--create"][..], &["--shared"]] {
+        let main = home.mount("work", "main", more);
+        let is_new = more == ["--create"];
+        if is_new {
+            fs::create_dir_all(main.join("src/deep")).expect("there is room");
+            for name in ["src/one", "src/run", "src/deep/file"] {
+                fs::write(main.join(name), format!("{name}\n")).expect("there is room");
+            }
+            fs::hard_link(main.join("src/one"), main.join("src/also")).expect("there is room");
+            symlink("one", main.join("src/link")).expect("there is room");
+            for (name, mode) in [
+                ("src/run", 0o4755),
+                ("src/one", 0o644),
+                ("src/deep", 0o2775),
+                ("src", 0o755),
+            ] {
+                let mode = fs::Permissions::from_mode(mode);
+                fs::set_permissions(main.join(name), mode).expect("it is there");
+            }
+            home.done(&["checkpoint", "work", "good", "--sync"]);
+        }
+        let was: Vec<_> = paths.iter().map(|name| said(&main.join(name))).collect();
+        let mut opened = File::open(main.join("src/one")).expect("it is there");
+        pause(Duration::from_millis(1100));
+        fs::write(main.join("src/one"), "changed, and not synced").expect("there is room");
+        fs::remove_dir_all(main.join("src/deep")).expect("it is there");
+        fs::remove_file(main.join("src/run")).expect("it is there");
+        fs::write(main.join("beside"), "kept").expect("there is room");
+        let restored = json(&home, &["restore", "work", "src", "--from", "good", "--json"]);
+        let is: Vec<_> = paths.iter().map(|name| said(&main.join(name))).collect();
+        assert_eq!(is, was);
+        assert_eq!(
+            fs::read_to_string(main.join("src/also")).expect("it is there"),
+            "src/one\n"
+        );
+        assert_eq!(
+            fs::read_to_string(main.join("beside")).expect("it is there"),
+            "kept"
+        );
+        let mut seen = String::new();
+        opened.read_to_string(&mut seen).expect("it is open");
+        assert_eq!(seen, "src/one\n", "what is open is what it has become");
+        let before = restored["before"].as_str().expect("a name");
+        home.done(&["undo", "work", "--to", before]);
+        assert_eq!(
+            fs::read_to_string(main.join("src/one")).expect("it is there"),
+            "changed, and not synced",
+            "what was done before is in what the branch was"
+        );
+        home.done(&["restore", "work", "src", "--from", "good"]);
+        drop(opened);
+        home.done(&["unmount", text(&main)]);
+    }
+    let mounts = fs::read_to_string("/proc/self/mounts").expect("it is there");
+    assert!(!mounts.contains("tenure-restore"), "{mounts}");
 }

@@ -182,6 +182,16 @@ fn a_branch_that_is_mounted_through_a_server_goes_back_under_an_editor() {
     goes_back_under_an_editor(&home, &["--server", &address]);
 }
 
+#[test]
+fn a_branch_that_is_mounted_over_the_network_goes_back_under_an_editor() {
+    let Some(home) = Home::new() else { return };
+    home.done(&["drive", "create", "work"]);
+    let token = home.token("ada", &[]);
+    let server = home.serve_at("127.0.0.1:0", &[]);
+    let address = server.address.clone();
+    goes_back_under_an_editor(&home, &["--server", &address, "--token-file", text(&token)]);
+}
+
 /// Writes and syncs files until it is told to end; counts what was acknowledged, and returns it in its order.
 fn sync_all_the_time(dir: &Path, is_over: &AtomicBool, count: &AtomicUsize) -> Vec<String> {
     let mut done = Vec::new();

@@ -17,7 +17,7 @@ use tenure_wire::shared::{
 use tenure_wire::{
     Access, BranchInfo, CheckpointAsk, Chunk, Created, Delegation, DiffAsk, Differences, Done, Error,
     ForkAsk, Hold, Lent, MergeAsk, MergeTold, Opened, Owner, Placed, Placings, ReclaimAsk, ReclaimTold,
-    ResolveAsk, Room, Salvaged, SealedPack, Shipped, Standings, Status, Turned, Usage, Who,
+    ResolveAsk, RestoreAsk, Room, Salvaged, SealedPack, Shipped, Standings, Status, Turned, Usage, Who,
 };
 
 /// Is called once.
@@ -342,6 +342,10 @@ impl Owner<Branch> for Watched {
 
     fn resolve(&self, who: &Who, ask: &ResolveAsk) -> Result<Turned, Error> {
         self.drive.resolve(who, ask)
+    }
+
+    fn restore(&self, who: &Who, ask: &RestoreAsk) -> Result<Turned, Error> {
+        self.drive.restore(who, ask)
     }
 
     fn branches(&self) -> Result<Vec<BranchInfo>, Error> {

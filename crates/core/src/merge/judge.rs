@@ -237,9 +237,11 @@ impl Merge {
         // No inode becomes one of another kind.
         let is_alike = ours.attr.kind == theirs.attr.kind;
         let is_both = differs && !is_theirs_content && !(is_ours_content && is_alike);
+        // Names that have gone are told by themselves.
+        let is_placed = |place: &Place| ours.places.contains(place);
         let is_news = differs
             || !self.ours_to_theirs(ours, &theirs).has_same_attributes()?
-            || theirs.ino == ours.ino && theirs.places != ours.places;
+            || theirs.ino == ours.ino && !theirs.places.iter().all(is_placed);
         if differs && !is_both && !is_theirs_content {
             self.take_content(ours, &theirs)?;
         }
@@ -365,6 +367,10 @@ impl Merge {
             return Ok(false);
         }
         for place in &gone {
+            if fresh.is_empty() {
+                let path = self.path_in(place.directory, Some(&place.name), step)?;
+                step.tell(path, What::Removed);
+            }
             self.unlink(place, ours.ino, step)?;
         }
         let ino = ours.ino;

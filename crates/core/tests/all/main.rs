@@ -10,6 +10,7 @@ mod limits;
 mod merge;
 mod records;
 mod reference;
+mod restore;
 mod scenario;
 mod stored;
 mod tree;

@@ -106,10 +106,10 @@ impl Numbers {
 }
 
 /// A few branches that are changed at random.
-struct Sides {
-    pages: Pages,
+pub(crate) struct Sides {
+    pub(crate) pages: Pages,
     numbers: Numbers,
-    next: Ino,
+    pub(crate) next: Ino,
     ticks: i64,
 }
 
@@ -117,7 +117,7 @@ struct Sides {
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
 impl Sides {
-    fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self {
             pages: Pages::default(),
             numbers: Numbers(seed),
@@ -126,7 +126,7 @@ impl Sides {
         }
     }
 
-    fn tick(&mut self) -> Timestamp {
+    pub(crate) fn tick(&mut self) -> Timestamp {
         self.ticks += 1;
         Timestamp {
             secs: self.ticks,
@@ -287,7 +287,7 @@ impl Sides {
 }
 
 /// Returns a base and two branches that have become of it.
-fn three(seed: u64, steps: usize) -> (Sides, Branch, Branch, Branch) {
+pub(crate) fn three(seed: u64, steps: usize) -> (Sides, Branch, Branch, Branch) {
     let mut sides = Sides::new(seed);
     let mut base = Branch::new(KEY, ROOT);
     for _ in 0..2 * steps {
@@ -482,4 +482,47 @@ fn a_merge_reads_what_was_changed_and_where_it_is_whatever_else_there_is() {
     let loads = sides.pages.loads();
     assert!(loads < 60, "{loads} pages are read");
     assert_eq!(merge.answer().files.len(), 5);
+}
+
+#[test]
+fn a_name_that_was_removed_is_told_by_that_name_and_the_others_are_not() {
+    let mut sides = Sides::new(1);
+    let mut base = Branch::new(KEY, ROOT);
+    let name = |name: &str| Name::parse(name.as_bytes()).unwrap();
+    let (parent, ino) = (Ino::ROOT, Ino(16));
+    sides.next = Ino(17);
+    let create = Op::Create {
+        parent,
+        name: name("one"),
+        ino,
+        node: NewNode::file(),
+        time: sides.tick(),
+    };
+    let link = Op::Link {
+        ino,
+        parent,
+        name: name("other"),
+        time: sides.tick(),
+    };
+    for op in [create, link] {
+        sides.pages.change(&mut base, &op).unwrap();
+    }
+    let (mut theirs, unlink) = (base.clone(), sides.tick());
+    let unlink = Op::Unlink {
+        parent,
+        name: name("other"),
+        time: unlink,
+    };
+    sides.pages.change(&mut theirs, &unlink).unwrap();
+    let merged = sides.merge(&base, &base, &theirs);
+    let told: Vec<_> = merged
+        .files
+        .iter()
+        .map(|file| (&*file.path, &file.what))
+        .collect();
+    assert_eq!(told, [(&b"other"[..], &What::Removed)]);
+    assert_eq!(
+        see_paths(&sides.pages, &merged.branch),
+        see_paths(&sides.pages, &theirs)
+    );
 }

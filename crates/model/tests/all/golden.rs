@@ -15,7 +15,7 @@ use tenure_model::{
     Act, ActId, Address, Attr, AttrChange, Batch, BranchId, BranchName, CheckpointName, ChunkPlace, Conflict,
     ConflictKind, Digest, Epoch, Extent, FileOutcome, Ino, Kind, Mark, Marking, Name, NewNode, Op,
     PackNumber, PackObject, Past, Piece, Reclaimed, Record, RenameMode, RequestKey, Root, Seq, SessionId,
-    Stretch, Timestamp, Turn, What, Why, XattrMode, XattrName,
+    Staging, Stretch, Timestamp, Turn, What, Why, XattrMode, XattrName,
 };
 
 const NOON: Timestamp = Timestamp {

@@ -9,8 +9,8 @@ use tenure_model::record::{Maker, Plan, Source};
 use tenure_model::{
     Act, ActId, Address, Attr, AttrChange, BranchId, BranchName, CheckpointName, Digest, Epoch, Extent, Ino,
     Kind, Mark, Marking, Name, NewNode, Op, PackNumber, PackObject, Past, Piece, Reclaimed, Record,
-    RenameMode, RequestKey, Root, Seq, SessionId, Stretch, Timestamp, Turn, Why, XattrMode, XattrName,
-    limits,
+    RenameMode, RequestKey, Root, Seq, SessionId, Staging, Stretch, Timestamp, Turn, Why, XattrMode,
+    XattrName, limits,
 };
 
 /// Numbers of every length, the small and the extreme ones often.
@@ -405,14 +405,19 @@ fn branch_record() -> BoxedStrategy<Record> {
             branch_name(),
             time(),
             option::of(time()),
-            option::of(request_key())
+            option::of(request_key()),
+            option::of((number(), ".{0,20}"))
         )
-            .prop_map(|(from, name, time, until, key)| Record::Forked {
+            .prop_map(|(from, name, time, until, key, staged)| Record::Forked {
                 from,
                 name,
                 time,
                 until,
                 key,
+                staged: staged.map(|(into, by)| Staging {
+                    into: BranchId(into),
+                    by
+                }),
             }),
         (branch.clone(), branch_name()).prop_map(|(line, name)| Record::Renamed { line, name }),
         (number(), number()).prop_map(|(every_secs, keep_secs)| Record::Planned(Plan {

@@ -95,7 +95,10 @@ impl Inner {
     }
 
     /// Asks until no page is missing.
-    pub(crate) fn ask_undecided<R>(&self, question: impl Fn() -> Result<R, Undecided>) -> Result<R, Error> {
+    pub(crate) fn ask_undecided<R>(
+        &self,
+        mut question: impl FnMut() -> Result<R, Undecided>,
+    ) -> Result<R, Error> {
         let refused = Cell::new(None);
         let answer = self.loader.ask(|| match question() {
             Ok(answer) => Ok(Some(answer)),

@@ -9,8 +9,8 @@ use tenure_model::attr::{Attr, Kind, Xattrs};
 use tenure_model::batch::{chain_start, chain_turned};
 use tenure_model::record::{FIRST_LENT_INO, Maker, Source};
 use tenure_model::{
-    Batch, BranchId, Digest, Ino, InoRange, Marking, Record, RequestKey, Root, Seq, SessionId, Timestamp,
-    Turn, Why,
+    Batch, BranchId, Digest, Ino, InoRange, Mark, Marking, Record, RequestKey, Root, Seq, SessionId, Staging,
+    Timestamp, Turn, Why,
 };
 use tenure_store::pack::PackName;
 
@@ -26,6 +26,7 @@ struct New<'a> {
     time: Timestamp,
     until: Option<Timestamp>,
     key: Option<RequestKey>,
+    is_staged: bool,
 }
 
 impl State {
@@ -57,26 +58,7 @@ impl State {
             Record::InosLent { session, count } => self.lend_inos(*session, *count),
             Record::Returned { branch } => self.take_back(*branch, after),
             Record::Batch(batch) => self.adopt(batch, batch_digest(batch), after),
-            Record::Forked {
-                from,
-                name,
-                time,
-                until,
-                key,
-            } => {
-                let kind = LineKind::Branch;
-                let (name, key) = (name.as_str(), key.clone());
-                self.derive(
-                    from,
-                    New {
-                        name,
-                        kind,
-                        time: *time,
-                        until: *until,
-                        key,
-                    },
-                );
-            }
+            Record::Forked { .. } => self.fork(record),
             Record::BranchDeleted { branch } => self.delete(*branch),
             Record::CheckpointMade {
                 branch,
@@ -119,6 +101,38 @@ impl State {
             Record::Condemned(objects) => self.condemn(objects),
             Record::Reclaimed(reclaimed) => self.note_reclaimed(*reclaimed),
             Record::Marked(marking) => self.mark(marking),
+        }
+    }
+
+    fn fork(&mut self, record: &Record) {
+        let Record::Forked {
+            from,
+            name,
+            time,
+            until,
+            key,
+            staged,
+        } = record
+        else {
+            return;
+        };
+        let new = New {
+            name: name.as_str(),
+            kind: LineKind::Branch,
+            time: *time,
+            until: *until,
+            key: key.clone(),
+            is_staged: staged.is_some(),
+        };
+        let branch = self.derive(from, new);
+        if let Some(Staging { into, by }) = staged.clone() {
+            let (mark, time) = (Some(Mark::Staged { into }), *time);
+            self.mark(&Marking {
+                branch,
+                mark,
+                by,
+                time,
+            });
         }
     }
 
@@ -169,6 +183,7 @@ impl State {
             time,
             until,
             key,
+            is_staged: false,
         };
         self.derive(&Source::Branch(branch), new);
         if maker == Maker::Owner {
@@ -311,6 +326,7 @@ impl State {
             time,
             until: None,
             key: None,
+            is_staged: false,
         };
         let stray = self.derive(&Source::Branch(id), new);
         let mut line = self.line(stray).expect("it was made just now");
@@ -331,7 +347,12 @@ impl State {
             LineKind::Checkpoint { .. } => self.holders(base),
             LineKind::Branch | LineKind::Stray { .. } => None,
         };
-        let asked = asked(from, new.name, new.until.map(|until| until.since(new.time)));
+        let asked = asked(
+            from,
+            new.name,
+            new.until.map(|until| until.since(new.time)),
+            new.is_staged,
+        );
         let line = Line {
             name: new.name.to_owned(),
             kind: new.kind,

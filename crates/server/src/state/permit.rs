@@ -37,8 +37,15 @@ impl State {
             Record::InosLent { session, .. } => self.knows(*session),
             Record::Returned { branch } => self.grant(*branch).map(drop).ok_or(Refusal::Stale),
             Record::Batch(batch) => self.permits_batch(batch),
-            Record::Forked { from, name, key, .. } => {
+            Record::Forked {
+                from,
+                name,
+                key,
+                staged,
+                ..
+            } => {
                 self.source(from).ok_or_else(|| no_source(from))?;
+                staged.iter().try_for_each(|staged| self.is_branch(staged.into))?;
                 if let Some((line, _)) = key.as_ref().and_then(|key| self.keyed(key)) {
                     return Err(because(&format!(
                         "the request with that key has made {}",
@@ -120,7 +127,7 @@ impl State {
         }
         let name = self.line(branch).map_or_else(String::new, |line| line.name);
         Err(because(&format!(
-            "{name} is protected and changes only by accepted reviews: `tenure fork DRIVE@{name} NEW --staged` makes a branch to work in, \
+            "{name} is protected: it changes only by accepted reviews, and keeps its name; `tenure fork DRIVE@{name} NEW --staged` makes a branch to work in, \
              `tenure review list DRIVE` shows those that wait; `--read-only` mounts {name} as it is, and `tenure branch unprotect DRIVE {name}` \
              lets everybody change it"
         )))

@@ -26,6 +26,7 @@ mod parts;
 mod reclaim;
 mod reclaim_lost;
 mod repeats;
+mod restore;
 mod review;
 mod room;
 mod scenario;

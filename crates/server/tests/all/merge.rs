@@ -7,18 +7,13 @@ use crate::world::{
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tenure_model::record::Source;
-use tenure_model::{ConflictKind, Ino, Kind, What};
+use tenure_model::{ConflictKind, Ino, Kind, Name, Op, RenameMode, Timestamp, What};
 use tenure_server::Drive;
 use tenure_store::MemoryBucket;
-use tenure_wire::{Choice, Hold, MergeAsk, MergeTold, Owner, ResolveAsk, Standing};
+use tenure_wire::{Choice, Hold, MergeAsk, MergeTold, Owner, ResolveAsk, Standing, Unsettled};
 
 fn ask(from: &str, into: &str) -> MergeAsk {
-    MergeAsk {
-        from: from.into(),
-        into: branch_name(into),
-        base: None,
-        is_dry: false,
-    }
+    MergeAsk::new(from, branch_name(into))
 }
 
 fn merge(drive: &Drive, from: &str, into: &str) -> MergeTold {
@@ -205,6 +200,73 @@ fn conflicts_go_along_with_forks_and_checkpoints_and_undo() {
     };
     drive.resolve(&who("bob", true), &ask).unwrap();
     assert!(conflicts(&drive, "copy").is_empty());
+    assert_eq!(drive.check(true).unwrap(), [""; 0]);
+}
+
+#[test]
+fn what_has_conflicts_is_merged_only_if_they_are_to_come_along_and_those_settled_by_hand_are_none() {
+    let drive = create(&MemoryBucket::new());
+    let mut main = Holder::hosted(&drive, "main");
+    let (one, two) = (main.file("one", b"base"), main.file("two", b"base"));
+    main.ship();
+    fork(&drive, &main, "try");
+    fork(&drive, &main, "other");
+    let mut other = Holder::hosted(&drive, "try");
+    for file in [one, two] {
+        other.write(file, b"there");
+        main.write(file, b"here");
+    }
+    other.ship();
+    main.ship();
+    other.give_back();
+    main.give_back();
+    assert_eq!(merge(&drive, "main", "try").conflicts, 2);
+    let bob = who("bob", true);
+    for is_dry in [false, true] {
+        let ask = MergeAsk {
+            is_dry,
+            ..ask("try", "other")
+        };
+        let said = says(drive.merge(&bob, &ask));
+        assert!(
+            said.contains("try has 2 conflicts") && said.contains("`tenure resolve`"),
+            "{said}"
+        );
+    }
+    // What is kept of the one is removed by hand, and what is kept of the other is moved to where it belongs.
+    let mut try_ = Holder::hosted(&drive, "try");
+    try_.unlink("one~main");
+    try_.ship();
+    let left = conflicts(&drive, "try");
+    assert_eq!(left.len(), 1, "{left:?}");
+    let rename = Op::Rename {
+        from: Ino::ROOT,
+        name: Name::parse(b"two~main").unwrap(),
+        to: Ino::ROOT,
+        new_name: Name::parse(b"two").unwrap(),
+        mode: RenameMode::Replace,
+        time: Timestamp::default(),
+    };
+    let all = MergeAsk {
+        unsettled: Unsettled::Taken,
+        ..ask("try", "other")
+    };
+    let told = drive.merge(&bob, &all).unwrap();
+    assert_eq!(told.conflicts, 1, "{told:?}");
+    assert_eq!(conflicts(&drive, "other").len(), 1, "it is a conflict there, too");
+    try_.try_change(rename).unwrap();
+    try_.ship();
+    try_.give_back();
+    assert_eq!(conflicts(&drive, "try"), []);
+    merge(&drive, "try", "main");
+    assert_eq!(
+        whole(&drive, "main"),
+        [
+            ("one".to_owned(), b"there".to_vec()),
+            ("two".to_owned(), b"here".to_vec())
+        ]
+    );
+    assert_eq!(conflicts(&drive, "main"), []);
     assert_eq!(drive.check(true).unwrap(), [""; 0]);
 }
 

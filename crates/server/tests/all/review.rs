@@ -1,13 +1,18 @@
 //! Reviews: what a staged branch has changed is accepted whole or by path, and a protected branch changes in no other way.
 
 use crate::world::{
-    Holder, branch_name, checkpoint_ask, content, create, fork_ask, on_each_tier, open, says, who,
+    Holder, StillClock, branch_name, checkpoint_ask, checkpoint_name, content, create, create_by, fork_ask,
+    on_each_tier, open, says, who,
 };
 use std::sync::Arc;
+use std::time::Duration;
 use tenure_model::record::Source;
-use tenure_model::{Ino, Kind, What};
+use tenure_model::{Ino, Kind, RequestKey, What};
 use tenure_server::Drive;
-use tenure_wire::{AcceptAsk, Access, Error, MarkAsk, MergeTold, Owner};
+use tenure_store::MemoryBucket;
+use tenure_wire::{
+    AcceptAsk, Access, Choice, Error, ForkAsk, MarkAsk, MergeAsk, MergeTold, Owner, ResolveAsk,
+};
 
 /// Makes a branch `main` and a staged one `fix` made from it, which nobody holds: `fix` has changed `a`, made `sub/b` and removed `c`.
 fn made(drive: &Arc<Drive>) {
@@ -121,6 +126,32 @@ fn what_would_conflict_is_not_accepted() {
 }
 
 #[test]
+fn what_has_conflicts_that_nobody_has_settled_is_not_accepted() {
+    let drive = create(&MemoryBucket::new());
+    made(&drive);
+    let mut main = Holder::hosted(&drive, "main");
+    let a = main.find("a").unwrap();
+    main.write(a, &content(9, 9000));
+    main.ship();
+    main.give_back();
+    let merge = MergeAsk::new("main", branch_name("fix"));
+    assert_eq!(drive.merge(&who("bob", true), &merge).unwrap().conflicts, 1);
+    for paths in [&[][..], &["a~main"], &["a"]] {
+        let said = says(accept(&drive, paths));
+        assert!(said.contains("fix has 1 conflict that nobody"), "{said}");
+    }
+    accept(&drive, &["sub"]).unwrap();
+    let settle = ResolveAsk {
+        branch: branch_name("fix"),
+        path: (*b"a").into(),
+        choice: Choice::Theirs,
+    };
+    drive.resolve(&who("bob", true), &settle).unwrap();
+    accept(&drive, &[]).unwrap();
+    assert_eq!(names(&drive, "main"), ["a", "d", "sub"]);
+}
+
+#[test]
 fn a_protected_branch_changes_by_accepted_reviews_alone() {
     on_each_tier(|bucket| {
         let drive = create(&bucket);
@@ -142,7 +173,7 @@ fn a_protected_branch_changes_by_accepted_reviews_alone() {
         assert_eq!(names(&drive, "main"), ["a", "c", "d"], "it can be read");
         accept(&drive, &[]).unwrap();
         assert_eq!(names(&drive, "main"), ["a", "d", "sub"]);
-        mark(&drive, "main", &MarkAsk::Plain).unwrap();
+        mark(&drive, "main", &MarkAsk::Unprotected).unwrap();
         let mut main = Holder::hosted(&drive, "main");
         main.file("own", b"bytes");
         main.ship();
@@ -157,12 +188,114 @@ fn what_waits_for_no_review_is_not_accepted() {
         made(&drive);
         let said = says(mark(&drive, "main", &MarkAsk::Staged(branch_name("main"))));
         assert!(said.contains("not into itself"), "{said}");
-        mark(&drive, "fix", &MarkAsk::Plain).unwrap();
+        mark(&drive, "fix", &MarkAsk::Unstaged).unwrap();
         let said = says(accept(&drive, &[]));
         assert!(said.contains("does not wait for a review"), "{said}");
         mark(&drive, "fix", &MarkAsk::Staged(branch_name("main"))).unwrap();
         drive.delete_branch(&branch_name("fix")).unwrap();
         assert_eq!(drive.marks().unwrap(), []);
         assert_eq!(drive.check(true).unwrap(), [""; 0]);
+    });
+}
+
+#[test]
+fn the_name_of_a_protected_branch_leads_to_nothing_else() {
+    on_each_tier(|bucket| {
+        let clock = Arc::<StillClock>::default();
+        let drive = create_by(&clock, &bucket);
+        made(&drive);
+        let main = drive
+            .branches()
+            .unwrap()
+            .iter()
+            .find(|line| line.name == "main")
+            .unwrap()
+            .branch;
+        let from = Source::Branch(main.unwrap());
+        let hour = Duration::from_secs(3600);
+        let passing = ForkAsk {
+            length: Some(hour),
+            ..fork_ask(&from, "passing")
+        };
+        drive.fork(&passing).unwrap();
+        for name in ["main", "passing"] {
+            mark(&drive, name, &MarkAsk::Protected).unwrap();
+        }
+        let into = MarkAsk::Staged(branch_name("fix"));
+        let refused = |said: String| assert!(said.contains("main is protected"), "{said}");
+        refused(says(drive.rename("main", &branch_name("old"))));
+        refused(says(mark(&drive, "main", &into)));
+        refused(says(drive.delete_branch(&branch_name("main"))));
+        for there in [
+            says(drive.rename("fix", &branch_name("main"))),
+            says(drive.fork(&fork_ask(&from, "main"))),
+            says(drive.checkpoint(&checkpoint_ask("fix", "main"))),
+        ] {
+            assert!(there.contains("has a branch main already"), "{there}");
+        }
+        clock.pass(hour * 2);
+        assert_eq!(names(&drive, "passing"), ["a", "c", "d"]);
+        assert_eq!(
+            names(&drive, "passing"),
+            ["a", "c", "d"],
+            "it stays though its time is over"
+        );
+        mark(&drive, "passing", &MarkAsk::Unprotected).unwrap();
+        mark(&drive, "main", &MarkAsk::Unprotected).unwrap();
+        drive.rename("main", &branch_name("old")).unwrap();
+    });
+}
+
+#[test]
+fn what_is_said_of_a_branch_ends_by_the_word_that_ends_it() {
+    let drive = create(&MemoryBucket::new());
+    made(&drive);
+    for ask in [MarkAsk::Protected, MarkAsk::Unprotected] {
+        let said = says(mark(&drive, "fix", &ask));
+        assert!(said.contains("`tenure branch unstage DRIVE fix`"), "{said}");
+    }
+    assert!(says(mark(&drive, "main", &MarkAsk::Unprotected)).contains("is not protected"));
+    assert!(says(mark(&drive, "main", &MarkAsk::Unstaged)).contains("waits for no review"));
+    mark(&drive, "fix", &MarkAsk::Unstaged).unwrap();
+    assert!(says(accept(&drive, &[])).contains("does not wait for a review"));
+    assert_eq!(drive.marks().unwrap(), []);
+}
+
+#[test]
+fn a_staged_fork_is_made_by_one_record_and_once() {
+    on_each_tier(|bucket| {
+        let drive = create(&bucket);
+        made(&drive);
+        drive.checkpoint(&checkpoint_ask("main", "point")).unwrap();
+        let from = Source::Checkpoint(checkpoint_name("point"));
+        let ask = ForkAsk {
+            key: Some(RequestKey::parse("job-7").unwrap()),
+            staged: Some(who("ada", true)),
+            ..fork_ask(&from, "try")
+        };
+        let records = |drive: &Drive| drive.status().unwrap().journal_bytes;
+        let before = records(&drive);
+        drive.fork(&ask).unwrap();
+        let length = records(&drive) - before;
+        let line = |drive: &Drive, name: &str| {
+            let mut lines = drive.branches().unwrap().into_iter();
+            lines.find(|line| line.name == name).unwrap()
+        };
+        let mark = line(&drive, "try").mark.unwrap();
+        assert_eq!(
+            (mark.into.as_deref(), mark.branch.as_str()),
+            (Some("main"), "try")
+        );
+        assert!(mark.by.contains("ada"), "{mark:?}");
+        let drive = open(&bucket.copy());
+        assert_eq!(line(&drive, "try").mark, Some(mark));
+        assert_eq!(drive.fork(&ask).unwrap().found.as_deref(), Some("try"));
+        let plain = ForkAsk {
+            staged: None,
+            ..ask.clone()
+        };
+        let said = says(drive.fork(&plain));
+        assert!(said.contains("another request had the key"), "{said}");
+        assert!(length < 400, "{length} bytes are more than one record");
     });
 }

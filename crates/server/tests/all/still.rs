@@ -257,3 +257,48 @@ fn who_asks_has_all_shipped_that_a_holder_had_done() {
     drive.have_shipped(&branch_name("main")).unwrap();
     assert_eq!(names(&drive, "main"), ["kept", "more", "unshipped"]);
 }
+
+/// How far a holder comes before its process is killed.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Still,
+    Became,
+    Gone,
+}
+
+#[test]
+fn a_holder_that_is_killed_at_any_step_leaves_the_branch_to_the_next_one_as_it_has_become() {
+    for step in [Step::Still, Step::Became, Step::Gone] {
+        on_each_tier(|bucket| {
+            let clock = Arc::<StillClock>::default();
+            let drive = create_by(&clock, &bucket);
+            let mut holder = Holder::remote(&drive, "main");
+            holder.file("kept", &content(1, 9000));
+            holder.ship();
+            drive.checkpoint(&checkpoint_ask("main", "good")).unwrap();
+            holder.file("more", &content(2, 9000));
+            holder.ship();
+            let _heard = stands_when_told(&holder, &[]);
+            let before = undo(&drive, "good").unwrap();
+            match step {
+                Step::Still => {}
+                Step::Became => assert_eq!(word(next(&holder)), Ok("became")),
+                Step::Gone => take(&mut holder),
+            }
+            // Nothing more is heard of it. Who needs the branch has it after the lease, and goes on from what it has become.
+            clock.pass(Duration::from_secs(6));
+            let mut other = Holder::remote(&drive, "main");
+            assert_eq!(other.names(), ["kept"], "{step:?}");
+            other.file("next", b"bytes");
+            other.ship();
+            let drives = [drive.clone(), open(&bucket.copy())];
+            for drive in &drives {
+                assert_eq!(names(drive, "main"), ["kept", "next"], "{step:?}");
+                assert_eq!(names(drive, &before), ["kept", "more"], "{step:?}");
+                assert_eq!(drive.check(true).unwrap(), [""; 0]);
+            }
+            holder.file("late", b"bytes");
+            assert_eq!(holder.try_ship(), Err(Refusal::Stale.into()), "{step:?}");
+        });
+    }
+}

@@ -5,6 +5,8 @@ use super::fields::{
     put_optional_text, put_text,
 };
 use crate::line::{BranchInfo, CheckpointAsk, Created, ForkAsk, IfThere, LineUsage, Usage};
+use crate::owner::Who;
+use crate::review::Marked;
 use std::time::Duration;
 use tenure_model::codec::{Codec, Malformed, Reader, malformed, put_list, put_option, put_varint};
 use tenure_model::record::Source;
@@ -13,7 +15,7 @@ use tenure_model::{BranchId, Timestamp};
 impl ForkAsk {
     /// Tells whether it says no more than what to make of what, as all did once.
     pub(super) fn is_plain(&self) -> bool {
-        !self.is_repeatable() && self.length.is_none()
+        !self.is_repeatable() && self.length.is_none() && self.staged.is_none()
     }
 
     pub(super) fn write(&self, out: &mut Vec<u8>) {
@@ -25,6 +27,9 @@ impl ForkAsk {
         put_flag(out, self.if_there == IfThere::Take);
         put_option(out, self.key.as_ref());
         put_length(out, self.length);
+        if let Some(who) = &self.staged {
+            who.write(out);
+        }
     }
 
     pub(super) fn read_plain(input: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -32,22 +37,32 @@ impl ForkAsk {
     }
 
     pub(super) fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let ask = Self::read_whole(input)?;
+        if ask.is_plain() {
+            return Err(malformed("fork that says more"));
+        }
+        Ok(ask)
+    }
+
+    pub(super) fn read_staged(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let mut ask = Self::read_whole(input)?;
+        ask.staged = Some(Who::read(input)?);
+        Ok(ask)
+    }
+
+    fn read_whole(input: &mut Reader<'_>) -> Result<Self, Malformed> {
         let plain = Self::read_plain(input)?;
         let if_there = if input.flag()? {
             IfThere::Take
         } else {
             IfThere::Refuse
         };
-        let ask = Self {
+        Ok(Self {
             if_there,
             key: input.option()?,
             length: length(input)?,
             ..plain
-        };
-        if ask.is_plain() {
-            return Err(malformed("fork that says more"));
-        }
-        Ok(ask)
+        })
     }
 }
 
@@ -131,7 +146,8 @@ impl Codec for BranchInfo {
             Some(_) => BRANCH,
         };
         let more = if self.line.is_some() { MORE } else { 0 };
-        out.push(kind | more);
+        let marked = if self.mark.is_some() { SAID } else { 0 };
+        out.push(kind | more | marked);
         if let Some(branch) = self.branch {
             put_varint(out, branch.0);
         }
@@ -149,11 +165,14 @@ impl Codec for BranchInfo {
             put_flag(out, self.is_automatic);
             put_optional_text(out, self.by.as_deref());
         }
+        if let Some(mark) = &self.mark {
+            mark.write(out);
+        }
     }
 
     fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
         let kind = input.byte()?;
-        let (branch, is_stray) = line(kind & !MORE, input)?;
+        let (branch, is_stray) = line(kind & !(MORE | SAID), input)?;
         let mut info = Self {
             branch,
             is_stray,
@@ -169,6 +188,7 @@ impl Codec for BranchInfo {
             until: None,
             is_automatic: false,
             by: None,
+            mark: None,
         };
         if kind & MORE != 0 {
             info.line = Some(self::branch(input)?);
@@ -177,15 +197,19 @@ impl Codec for BranchInfo {
             info.is_automatic = input.flag()?;
             info.by = optional_text(input)?;
         }
+        if kind & SAID != 0 {
+            info.mark = Some(Marked::read(input)?);
+        }
         Ok(info)
     }
 }
 
-/// What a line is: a checkpoint, a branch, a stray; and that more is told of it than was once.
+/// What a line is: a checkpoint, a branch, a stray; that more is told of it than was once; and that something is said of it.
 const CHECKPOINT: u8 = 0;
 const BRANCH: u8 = 1;
 const STRAY: u8 = 2;
 const MORE: u8 = 0x10;
+const SAID: u8 = 0x20;
 
 fn line(kind: u8, input: &mut Reader<'_>) -> Result<(Option<BranchId>, bool), Malformed> {
     match kind {

@@ -1,7 +1,7 @@
 //! The bytes of what is said about merges and conflicts.
 
 use super::fields::{branch_name, optional_text, put_flag, put_optional_text, put_text};
-use crate::owner::{Choice, MergeAsk, MergeTold, ResolveAsk, Standing, Standings};
+use crate::owner::{Choice, MergeAsk, MergeTold, ResolveAsk, RestoreAsk, Standing, Standings, Unsettled};
 use tenure_model::codec::{Codec, Malformed, Reader, malformed, put_bytes, put_list, put_option, put_varint};
 use tenure_model::{Conflict, Ino};
 
@@ -19,6 +19,8 @@ impl Codec for MergeAsk {
             into: branch_name(input)?,
             base: optional_text(input)?,
             is_dry: input.flag()?,
+            // The kind of the request says so where they are taken.
+            unsettled: Unsettled::Refused,
         })
     }
 }
@@ -69,6 +71,22 @@ impl Codec for Standings {
         Ok(Self {
             found: input.list()?,
             behind: input.option()?.map(Ino),
+        })
+    }
+}
+
+impl Codec for RestoreAsk {
+    fn write(&self, out: &mut Vec<u8>) {
+        put_text(out, self.branch.as_str());
+        put_bytes(out, &self.path);
+        put_text(out, &self.from);
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            branch: branch_name(input)?,
+            path: input.bytes()?.into(),
+            from: input.text()?.to_owned(),
         })
     }
 }

@@ -1,9 +1,10 @@
 //! What can be asked: the calls of [`Owner`](crate::Owner), and one that goes to the process that hosts it.
 
 use super::fields::{branch, branch_name, many, put_flag, put_text, session, tag};
+use super::kind::Kind;
 use super::shared::Ask;
 use crate::line::{CheckpointAsk, ForkAsk};
-use crate::owner::{Access, Chunk, DiffAsk, MergeAsk, Placed, ResolveAsk, Who};
+use crate::owner::{Access, Chunk, DiffAsk, MergeAsk, Placed, ResolveAsk, RestoreAsk, Unsettled, Who};
 use crate::reclaim::{Placings, ReclaimAsk};
 use crate::review::{AcceptAsk, MarkAsk};
 use crate::shared::Sharer;
@@ -174,6 +175,8 @@ pub enum Request<'a> {
     },
     /// `Owner::resolve`.
     Resolve(Who, Cow<'a, ResolveAsk>),
+    /// `Owner::restore`.
+    Restore(Who, Cow<'a, RestoreAsk>),
     /// A word to the process that hosts the owner, about its mounts.
     Control {
         /// What it should do or tell.
@@ -183,154 +186,6 @@ pub enum Request<'a> {
     },
     /// What a session asks that shares a branch.
     Shared(Sharer, Ask<'a>),
-}
-
-macro_rules! kinds {
-    ($($(#[$doc:meta])* $kind:ident = $number:literal,)*) => {
-        /// The kinds of requests, by the numbers that stand for them.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-        #[repr(u8)]
-        pub enum Kind {
-            $($(#[$doc])* $kind = $number,)*
-        }
-
-        impl Kind {
-            /// Every kind.
-            pub const ALL: &[Kind] = &[$(Kind::$kind),*];
-        }
-    };
-}
-
-kinds! {
-    /// `Owner::open`.
-    Open = 1,
-    /// `Owner::close`.
-    Close = 2,
-    /// `Owner::renew`.
-    Renew = 3,
-    /// `Owner::lend`.
-    Lend = 4,
-    /// `Owner::lend_inos`.
-    LendInos = 5,
-    /// `Owner::give_back`.
-    GiveBack = 6,
-    /// `Owner::place`.
-    Place = 7,
-    /// `Owner::ship`.
-    Ship = 8,
-    /// `Owner::page`.
-    Page = 9,
-    /// `Owner::read`.
-    Read = 10,
-    /// `Owner::room`.
-    Room = 11,
-    /// `Owner::fork`.
-    Fork = 12,
-    /// `Owner::checkpoint`.
-    Checkpoint = 13,
-    /// `Owner::delete_branch`.
-    DeleteBranch = 14,
-    /// `Owner::branches`.
-    Branches = 15,
-    /// `Owner::status`.
-    Status = 16,
-    /// `Owner::fold`.
-    Fold = 17,
-    /// `Owner::check`.
-    Check = 18,
-    /// To the process itself.
-    Control = 19,
-    /// `Owner::act`.
-    Act = 20,
-    /// `Owner::look`.
-    Look = 21,
-    /// `Owner::hold`.
-    Hold = 22,
-    /// `Owner::let_go`.
-    LetGo = 23,
-    /// `Owner::sync`.
-    Sync = 24,
-    /// `Owner::lock`.
-    Lock = 25,
-    /// `Owner::hear`.
-    Hear = 26,
-    /// `Owner::rejoin`.
-    Rejoin = 27,
-    /// `Owner::salvage`.
-    Salvage = 28,
-    /// `Owner::take`.
-    Take = 29,
-    /// `Owner::delegations`.
-    Delegations = 30,
-    /// `Owner::sealed`.
-    Sealed = 31,
-    /// `Owner::part`.
-    Part = 32,
-    /// `Owner::secure`.
-    Secure = 33,
-    /// `Owner::borrow`.
-    Borrow = 34,
-    /// `Owner::take_back`.
-    TakeBack = 35,
-    /// `Owner::prolong`.
-    Prolong = 36,
-    /// `Owner::look`, when another was asked to ship for it.
-    LookAgain = 37,
-    /// `Owner::rejoin`, of a session to which something is lent.
-    Reclaim = 38,
-    /// `Owner::diff`.
-    Diff = 39,
-    /// `Owner::contents`.
-    Contents = 40,
-    /// `Owner::undo`.
-    Undo = 41,
-    /// `Owner::merge`.
-    Merge = 42,
-    /// `Owner::conflicts`.
-    Conflicts = 43,
-    /// `Owner::resolve`.
-    Resolve = 44,
-    /// `Owner::fork`, of one that says more than what to make of what.
-    ForkFor = 46,
-    /// `Owner::checkpoint`, of one that goes by itself.
-    CheckpointFor = 47,
-    /// `Owner::rename`.
-    Rename = 48,
-    /// `Owner::set_plan`.
-    SetPlan = 49,
-    /// `Owner::plan`.
-    Plan = 50,
-    /// `Owner::usage`.
-    Usage = 51,
-    /// `Owner::order`.
-    Order = 60,
-    /// `Owner::rejoin`, of a session with batches that may be lost.
-    Bring = 61,
-    /// `Owner::reclaim`.
-    ReclaimRoom = 70,
-    /// `Owner::forgo`.
-    Forgo = 71,
-    /// `Owner::stand`.
-    Stand = 80,
-    /// `Owner::have_shipped`.
-    HaveShipped = 81,
-    /// `Owner::mark`.
-    Mark = 82,
-    /// `Owner::marks`.
-    Marks = 83,
-    /// `Owner::accept`.
-    Accept = 84,
-}
-
-impl Kind {
-    pub(super) fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let number = input.byte()?;
-        Self::ALL
-            .iter()
-            .copied()
-            .find(|kind| *kind as u8 == number)
-            .ok_or(malformed("request"))
-    }
 }
 
 impl<'a> Request<'a> {
@@ -353,6 +208,7 @@ impl<'a> Request<'a> {
             Request::Part { .. } => Kind::Part,
             Request::Room => Kind::Room,
             Request::Fork(ask) if ask.is_plain() => Kind::Fork,
+            Request::Fork(ask) if ask.staged.is_some() => Kind::ForkStaged,
             Request::Fork(_) => Kind::ForkFor,
             Request::Checkpoint(ask) if ask.is_plain() => Kind::Checkpoint,
             Request::Checkpoint(_) => Kind::CheckpointFor,
@@ -379,9 +235,11 @@ impl<'a> Request<'a> {
             Request::Diff(_) => Kind::Diff,
             Request::Contents { .. } => Kind::Contents,
             Request::Undo { .. } => Kind::Undo,
+            Request::Merge(_, ask) if ask.unsettled == Unsettled::Taken => Kind::MergeUnsettled,
             Request::Merge(..) => Kind::Merge,
             Request::Conflicts { .. } => Kind::Conflicts,
             Request::Resolve(..) => Kind::Resolve,
+            Request::Restore(..) => Kind::Restore,
         }
     }
 
@@ -475,6 +333,7 @@ impl<'a> Request<'a> {
             Request::Merge(who, ask) => put_both(out, who, &**ask),
             Request::Conflicts { name, behind } => put_named(out, name, [behind.0]),
             Request::Resolve(who, ask) => put_both(out, who, &**ask),
+            Request::Restore(who, ask) => put_both(out, who, &**ask),
             Request::Check { deep } => put_flag(out, *deep),
             Request::Control { verb, arguments } => {
                 put_text(out, verb);
@@ -520,6 +379,7 @@ impl<'a> Request<'a> {
             Kind::Room => Request::Room,
             Kind::Fork => Request::Fork(Cow::Owned(ForkAsk::read_plain(input)?)),
             Kind::ForkFor => Request::Fork(Cow::Owned(ForkAsk::read(input)?)),
+            Kind::ForkStaged => Request::Fork(Cow::Owned(ForkAsk::read_staged(input)?)),
             Kind::Checkpoint => Request::Checkpoint(Cow::Owned(CheckpointAsk::read_plain(input)?)),
             Kind::CheckpointFor => Request::Checkpoint(Cow::Owned(CheckpointAsk::read(input)?)),
             Kind::Rename => Request::Rename {
@@ -567,11 +427,13 @@ impl<'a> Request<'a> {
             Kind::Contents => read_contents(input)?,
             Kind::Undo => read_undo(input)?,
             Kind::Merge => Request::Merge(Who::read(input)?, Cow::Owned(MergeAsk::read(input)?)),
+            Kind::MergeUnsettled => read_merge_unsettled(input)?,
             Kind::Conflicts => Request::Conflicts {
                 name: input.text()?,
                 behind: Ino(input.varint()?),
             },
             Kind::Resolve => Request::Resolve(Who::read(input)?, Cow::Owned(ResolveAsk::read(input)?)),
+            Kind::Restore => Request::Restore(Who::read(input)?, Cow::Owned(RestoreAsk::read(input)?)),
         })
     }
 }
@@ -680,6 +542,12 @@ fn put_forgo(out: &mut Vec<u8>, session: SessionId, said: &Placings) {
 }
 
 /// Reads what is asked about the room that a drive takes.
+fn read_merge_unsettled<'a>(input: &mut Reader<'_>) -> Result<Request<'a>, Malformed> {
+    let (who, ask) = (Who::read(input)?, MergeAsk::read(input)?);
+    let unsettled = Unsettled::Taken;
+    Ok(Request::Merge(who, Cow::Owned(MergeAsk { unsettled, ..ask })))
+}
+
 fn about_room<'a>(kind: Kind, input: &mut Reader<'_>) -> Result<Request<'a>, Malformed> {
     Ok(if kind == Kind::ReclaimRoom {
         Request::Reclaim(ReclaimAsk::read(input)?)

@@ -8,20 +8,22 @@ use tenure_model::codec::{Codec, Malformed, Reader, malformed, put_list};
 impl Codec for MarkAsk {
     fn write(&self, out: &mut Vec<u8>) {
         match self {
-            MarkAsk::Plain => out.push(0),
+            MarkAsk::Unprotected => out.push(0),
             MarkAsk::Staged(into) => {
                 out.push(1);
                 put_text(out, into.as_str());
             }
             MarkAsk::Protected => out.push(2),
+            MarkAsk::Unstaged => out.push(3),
         }
     }
 
     fn read(input: &mut Reader<'_>) -> Result<Self, Malformed> {
         Ok(match input.byte()? {
-            0 => MarkAsk::Plain,
+            0 => MarkAsk::Unprotected,
             1 => MarkAsk::Staged(branch_name(input)?),
             2 => MarkAsk::Protected,
+            3 => MarkAsk::Unstaged,
             _ => return Err(malformed("what is to be said of a branch")),
         })
     }

@@ -1,7 +1,7 @@
 //! The bytes of what sessions that share a branch ask and are told.
 
 use super::fields::{put_flag, session};
-use super::{lent, request};
+use super::{kind, lent};
 use crate::owner::Hold;
 use crate::shared::{
     Borrow, Brought, Deed, Entry, Kept, LockAsk, Look, Ordered, Place, Seen, Sharer, Stand, WriteAt, Yield,
@@ -50,8 +50,8 @@ pub enum Ask<'a> {
 }
 
 impl Ask<'_> {
-    pub(super) fn kind(&self) -> request::Kind {
-        use request::Kind;
+    pub(super) fn kind(&self) -> kind::Kind {
+        use kind::Kind;
         match self {
             Ask::Act { .. } => Kind::Act,
             Ask::Look(_, 0) => Kind::Look,
@@ -103,8 +103,8 @@ impl Ask<'_> {
     }
 
     /// Reads what `kind` says it is, if that is one of these.
-    pub(super) fn read(kind: request::Kind, input: &mut Reader<'_>) -> Result<Self, Malformed> {
-        use request::Kind;
+    pub(super) fn read(kind: kind::Kind, input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        use kind::Kind;
         #[expect(
             clippy::wildcard_enum_match_arm,
             reason = "the other kinds are no such questions"

@@ -96,6 +96,7 @@ impl Unanswered {
             | Kind::Room
             | Kind::Fork
             | Kind::ForkFor
+            | Kind::ForkStaged
             | Kind::Checkpoint
             | Kind::CheckpointFor
             | Kind::Rename
@@ -135,8 +136,10 @@ impl Unanswered {
             | Kind::Diff
             | Kind::Undo
             | Kind::Merge
+            | Kind::MergeUnsettled
             | Kind::Conflicts
-            | Kind::Resolve => Duration::ZERO,
+            | Kind::Resolve
+            | Kind::Restore => Duration::ZERO,
         };
         if let Ok(frame) = framed {
             self.visit.outbox.push(frame, patience);
@@ -232,6 +235,7 @@ fn answer_about<B>(
         Request::Merge(who, ask) => owner.merge(&spoken.known(who), &ask).map(Response::Merged),
         Request::Conflicts { name, behind } => owner.conflicts(name, behind).map(Response::Standings),
         Request::Resolve(who, ask) => owner.resolve(&spoken.known(who), &ask).map(Response::Turned),
+        Request::Restore(who, ask) => owner.restore(&spoken.known(who), &ask).map(Response::Turned),
         Request::Open(who) => {
             let opened = owner.open(&spoken.known(who));
             opened.map(|opened| {
@@ -266,7 +270,11 @@ fn answer_about<B>(
             len,
         } => part(owner, (pack, tag), offset, len),
         Request::Room => owner.room().map(Response::Room),
-        Request::Fork(ask) => owner.fork(&ask).map(Response::Created),
+        Request::Fork(ask) => {
+            let mut ask = ask.into_owned();
+            ask.staged = ask.staged.map(|who| spoken.known(who));
+            owner.fork(&ask).map(Response::Created)
+        }
         Request::Checkpoint(ask) => owner.checkpoint(&ask).map(Response::Created),
         Request::Rename { name, to } => owner.rename(name, &to).map(|()| Response::Done),
         Request::SetPlan(plan) => owner.set_plan(plan).map(|()| Response::Done),

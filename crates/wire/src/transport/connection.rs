@@ -17,7 +17,8 @@ use crate::line::{BranchInfo, CheckpointAsk, Created, ForkAsk, Usage};
 use crate::message::{Answer, Ask, Hello, Request, Response, SESSIONS_MAX};
 use crate::owner::{
     Access, Chunk, Delegation, DiffAsk, Differences, Done, Error, Hold, Lent, MergeAsk, MergeTold, Opened,
-    Owner, Placed, ResolveAsk, Room, Salvaged, SealedPack, Shipped, Standings, Status, Turned, Who, identity,
+    Owner, Placed, ResolveAsk, RestoreAsk, Room, Salvaged, SealedPack, Shipped, Standings, Status, Turned,
+    Who, identity,
 };
 use crate::reclaim::{Placings, ReclaimAsk, ReclaimTold};
 use crate::review::{AcceptAsk, MarkAsk, Marked};
@@ -495,6 +496,11 @@ impl<B> Owner<B> for Connection {
 
     fn resolve(&self, who: &Who, ask: &ResolveAsk) -> Result<Turned, Error> {
         let request = Request::Resolve(who.clone(), Cow::Borrowed(ask));
+        self.once(&request, turned, self.patience.long_reply_max)
+    }
+
+    fn restore(&self, who: &Who, ask: &RestoreAsk) -> Result<Turned, Error> {
+        let request = Request::Restore(who.clone(), Cow::Borrowed(ask));
         self.once(&request, turned, self.patience.long_reply_max)
     }
 

@@ -293,6 +293,7 @@ impl Visit {
             | Kind::Room
             | Kind::Fork
             | Kind::ForkFor
+            | Kind::ForkStaged
             | Kind::Checkpoint
             | Kind::CheckpointFor
             | Kind::Rename
@@ -309,8 +310,10 @@ impl Visit {
             | Kind::Diff
             | Kind::Undo
             | Kind::Merge
+            | Kind::MergeUnsettled
             | Kind::Conflicts
             | Kind::Resolve
+            | Kind::Restore
             | Kind::Status => pools.rare.take(job),
             Kind::Renew | Kind::Forgo => pools.hear.take(job),
             Kind::Control => pools.control.take(job),

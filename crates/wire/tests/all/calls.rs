@@ -94,6 +94,7 @@ fn outcomes(owner: &dyn Owner<Here>) -> Vec<String> {
         choice: Choice::Both,
     };
     note(&owner.resolve(&who(), &settle));
+    note(&owner.restore(&who(), &crate::turns::restore()));
     note(&owner.status());
     note(&owner.fold());
     note(&owner.check(false));

@@ -20,8 +20,8 @@ use tenure_wire::unix::listen;
 use tenure_wire::{
     Access, BranchInfo, CheckpointAsk, Chunk, Connection, Created, Delegation, Dial, DiffAsk, Differences,
     Done, Door, Error, ForkAsk, Greeting, Host, Lent, Limits, MergeAsk, MergeTold, Opened, Owner, Patience,
-    Placed, Placings, ReclaimAsk, ReclaimTold, ResolveAsk, Room, Salvaged, ServerAddress, Service, Shared,
-    Shipped, Standings, Status, Turned, Usage, Whereabouts, Who,
+    Placed, Placings, ReclaimAsk, ReclaimTold, ResolveAsk, RestoreAsk, Room, Salvaged, ServerAddress,
+    Service, Shared, Shipped, Standings, Status, Turned, Usage, Whereabouts, Who,
 };
 
 /// What a branch is here.
@@ -400,6 +400,10 @@ impl Owner<Here> for Fake {
         self.begin(format!("resolve {who:?} {ask:?}"), |_| {
             Err(Refusal::Because("there is no such conflict".into()).into())
         })
+    }
+
+    fn restore(&self, who: &Who, ask: &RestoreAsk) -> Result<Turned, Error> {
+        self.begin(format!("restore {who:?} {ask:?}"), |_| Ok(crate::turns::turned()))
     }
 
     fn branches(&self) -> Result<Vec<BranchInfo>, Error> {

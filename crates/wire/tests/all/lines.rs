@@ -1,6 +1,6 @@
 //! Messages about branches and checkpoints.
 
-use crate::samples::{any_name, any_text, branch, branch_info, checkpoint};
+use crate::samples::{any_name, any_text, branch, branch_info, checkpoint, who};
 use proptest::prelude::*;
 use std::borrow::Cow;
 use std::time::Duration;
@@ -8,7 +8,8 @@ use tenure_model::record::{Plan, Source};
 use tenure_model::{BranchId, Epoch, Reclaimed, RequestKey, SessionId, Timestamp};
 use tenure_wire::message::{Request, Response};
 use tenure_wire::{
-    BranchInfo, CheckpointAsk, Created, ForkAsk, IfThere, LineUsage, Placings, ReclaimAsk, ReclaimTold, Usage,
+    BranchInfo, CheckpointAsk, Created, ForkAsk, IfThere, LineUsage, Marked, Placings, ReclaimAsk,
+    ReclaimTold, Usage,
 };
 
 fn plain() -> ForkAsk {
@@ -73,7 +74,7 @@ pub(crate) fn placings() -> Placings {
     }
 }
 
-pub(crate) fn forks() -> [ForkAsk; 4] {
+pub(crate) fn forks() -> [ForkAsk; 5] {
     [
         plain(),
         ForkAsk::new(Source::Checkpoint(checkpoint("v1")), branch("try")),
@@ -84,6 +85,10 @@ pub(crate) fn forks() -> [ForkAsk; 4] {
         },
         ForkAsk {
             key: Some(key()),
+            ..plain()
+        },
+        ForkAsk {
+            staged: Some(who()),
             ..plain()
         },
     ]
@@ -107,6 +112,7 @@ pub(crate) fn requests() -> Vec<(&'static str, Request<'static>)> {
         "fork a checkpoint",
         "fork what may be there, for a time",
         "fork by a key",
+        "fork that waits for a review",
     ]
     .into_iter()
     .zip(forks().map(|ask| Request::Fork(Cow::Owned(ask))));
@@ -164,6 +170,24 @@ pub(crate) fn responses() -> Vec<(&'static str, Response<'static>)> {
         }),
         ..branch_info()
     };
+    let staged = BranchInfo {
+        mark: Some(Marked {
+            branch: "main".into(),
+            into: Some("other".into()),
+            by: "ada on loom".into(),
+            time: fork.made,
+        }),
+        ..fork.clone()
+    };
+    let protected = BranchInfo {
+        mark: Some(Marked {
+            branch: "main".into(),
+            into: None,
+            by: "ada on loom".into(),
+            time: fork.made,
+        }),
+        ..branch_info()
+    };
     let automatic = BranchInfo {
         branch: None,
         is_automatic: true,
@@ -180,7 +204,7 @@ pub(crate) fn responses() -> Vec<(&'static str, Response<'static>)> {
         ("branches", Response::Branches(vec![branch_info()])),
         (
             "branches with their lineage",
-            Response::Branches(vec![base, fork, automatic]),
+            Response::Branches(vec![base, fork, staged, protected, automatic]),
         ),
     ]
 }

@@ -13,7 +13,8 @@ pub(crate) fn requests() -> Vec<(&'static str, Request<'static>)> {
         Request::Accept(who(), Cow::Owned(AcceptAsk { branch, paths }))
     };
     vec![
-        ("mark as plain", mark(MarkAsk::Plain)),
+        ("mark as unprotected", mark(MarkAsk::Unprotected)),
+        ("mark as unstaged", mark(MarkAsk::Unstaged)),
         ("mark as staged", mark(MarkAsk::Staged(branch("main")))),
         ("mark as protected", mark(MarkAsk::Protected)),
         ("marks", Request::Marks),

@@ -502,6 +502,7 @@ pub(crate) fn branch_info() -> BranchInfo {
         until: None,
         is_automatic: false,
         by: None,
+        mark: None,
     }
 }
 

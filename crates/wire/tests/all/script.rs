@@ -112,6 +112,7 @@ pub(crate) fn outcome(request: &Request<'_>) -> Result<Response<'static>, Error>
         | Request::Merge(..)
         | Request::Conflicts { .. }
         | Request::Resolve(..)
+        | Request::Restore(..)
         | Request::Shared(..) => return Err(Refusal::NotSupported.into()),
     })
 }

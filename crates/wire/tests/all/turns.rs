@@ -4,7 +4,9 @@ use crate::samples::{branch, who};
 use std::borrow::Cow;
 use tenure_model::{Conflict, ConflictKind, FileOutcome, Ino, What};
 use tenure_wire::message::{Request, Response};
-use tenure_wire::{Choice, MergeAsk, MergeTold, ResolveAsk, Standing, Standings, Turned};
+use tenure_wire::{
+    Choice, MergeAsk, MergeTold, ResolveAsk, RestoreAsk, Standing, Standings, Turned, Unsettled,
+};
 
 pub(crate) fn requests() -> Vec<(&'static str, Request<'static>)> {
     let undo = Request::Undo {
@@ -25,10 +27,15 @@ pub(crate) fn requests() -> Vec<(&'static str, Request<'static>)> {
         is_dry: true,
         ..ask()
     };
+    let all = MergeAsk {
+        unsettled: Unsettled::Taken,
+        ..ask()
+    };
     vec![
         ("undo", undo),
         ("merge", Request::Merge(who(), Cow::Owned(ask()))),
         ("merge, only told", Request::Merge(who(), Cow::Owned(dry))),
+        ("merge with conflicts", Request::Merge(who(), Cow::Owned(all))),
         (
             "conflicts",
             Request::Conflicts {
@@ -40,6 +47,7 @@ pub(crate) fn requests() -> Vec<(&'static str, Request<'static>)> {
         ("resolve as theirs", resolve(Choice::Theirs)),
         ("resolve as both", resolve(Choice::Both)),
         ("resolve by bytes", resolve(Choice::Bytes(b"text".to_vec()))),
+        ("restore", Request::Restore(who(), Cow::Owned(restore()))),
     ]
 }
 
@@ -65,10 +73,16 @@ pub(crate) fn responses() -> Vec<(&'static str, Response<'static>)> {
 
 pub(crate) fn ask() -> MergeAsk {
     MergeAsk {
-        from: "try".into(),
-        into: branch("main"),
         base: Some("good".into()),
-        is_dry: false,
+        ..MergeAsk::new("try", branch("main"))
+    }
+}
+
+pub(crate) fn restore() -> RestoreAsk {
+    RestoreAsk {
+        branch: branch("main"),
+        path: (*b"src/lib").into(),
+        from: "good".into(),
     }
 }
 

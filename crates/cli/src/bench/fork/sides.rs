@@ -93,12 +93,7 @@ fn merge(owner: &AnyOwner, round: u32, expected: u64) -> Result<f64> {
     let other = lines.iter().find(|line| line.name == SIDES[1]);
     let other = other.and_then(|line| line.branch).expect("it was made");
     owner.fork(&ForkAsk::new(Source::Branch(other), into.clone()))?;
-    let ask = MergeAsk {
-        from: SIDES[0].to_owned(),
-        into,
-        base: None,
-        is_dry: false,
-    };
+    let ask = MergeAsk::new(SIDES[0], into);
     let watch = Stopwatch::start();
     let told = owner.merge(&reach::who("tenure bench".to_owned(), false), &ask)?;
     let seconds = watch.seconds();

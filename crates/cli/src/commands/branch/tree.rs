@@ -1,6 +1,6 @@
 //! `tenure branch tree`: what was made from what, drawn.
 
-use super::{Of, as_json, kept, kind};
+use super::{Of, as_json, kept, kind, said};
 use crate::clock::MachineClock;
 use crate::output;
 use anyhow::Result;
@@ -67,20 +67,21 @@ fn words(descent: &Descent, now: Timestamp) -> String {
         Ok(line) => line,
         Err(gone) => return format!("({gone}, deleted)"),
     };
-    let mut said = line.name.clone();
+    let mut words = line.name.clone();
     if line.branch.is_none() || line.is_stray {
-        said = format!("{said} ({})", kind(line));
+        words = format!("{words} ({})", kind(line));
     }
     if !line.message.is_empty() {
-        said = format!("{said} \"{}\"", line.message);
+        words = format!("{words} \"{}\"", line.message);
     }
     let rest = [
+        said(line),
         line.holder.as_ref().map(|who| format!("held by {who}")),
         kept(line, now),
     ];
     rest.into_iter()
         .flatten()
-        .fold(said, |said, word| format!("{said}, {word}"))
+        .fold(words, |words, word| format!("{words}, {word}"))
 }
 
 #[cfg(test)]
@@ -104,6 +105,7 @@ mod tests {
             until: None,
             is_automatic: false,
             by: None,
+            mark: None,
         }
     }
 

@@ -10,7 +10,7 @@ use tenure_client::{Files, Salvage};
 use tenure_model::{Failure, Refusal};
 use tenure_mount::Status as WriteStatus;
 use tenure_store::Cache;
-use tenure_wire::{Opened, Owner};
+use tenure_wire::{Marked, Opened, Owner};
 
 /// An owner that is asked how it is: by one thread at a time, and nobody waits long for the answer.
 pub(super) struct AskedOwner {
@@ -26,7 +26,8 @@ impl AskedOwner {
         }
     }
 
-    fn status(&self) -> Result<tenure_wire::Status, tenure_wire::Error> {
+    /// Returns how it is, and what is said of branches.
+    fn status(&self) -> Result<(tenure_wire::Status, Vec<Marked>), tenure_wire::Error> {
         let silent = || Failure::DidNotHappen("the owner of the drive does not answer".into()).into();
         if self.is_asked.swap(true, Ordering::Relaxed) {
             return Err(silent());
@@ -34,7 +35,10 @@ impl AskedOwner {
         let (owner, is_asked) = (Arc::clone(&self.owner), Arc::clone(&self.is_asked));
         let (send, receive) = sync_channel(1);
         let asking = std::thread::Builder::new().name("status".into()).spawn(move || {
-            let status = owner.status();
+            // An owner of an earlier version says nothing of any.
+            let status = owner
+                .status()
+                .map(|status| (status, owner.marks().unwrap_or_default()));
             is_asked.store(false, Ordering::Relaxed);
             // Whoever asked may be gone by now.
             let _ = send.send(status);
@@ -96,7 +100,11 @@ impl About {
 
     fn status(&self, owner: &AskedOwner, branch: &dyn Files, requests: BTreeMap<String, u64>) -> Status {
         let (unsynced, totals) = (branch.unsynced(), branch.totals().unwrap_or_default());
-        let of_owner = owner.status();
+        let (of_owner, marks) = match owner.status() {
+            Ok((status, marks)) => (Ok(status), marks),
+            Err(error) => (Err(error), Vec::new()),
+        };
+        let mark = marks.into_iter().find(|mark| mark.branch == self.branch);
         let lost = branch
             .broken()
             .filter(|_| !self.read_only)
@@ -115,6 +123,8 @@ impl About {
             dir_escaped: escaped(&self.dir),
             read_only: self.read_only,
             shared: self.shared,
+            protected: mark.as_ref().is_some_and(|mark| mark.into.is_none()),
+            staged_for: mark.and_then(|mark| mark.into),
             pid: std::process::id(),
             owner_pid: of_owner.as_ref().map(|status| status.pid),
             server: self.server.clone(),

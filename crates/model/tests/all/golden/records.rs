@@ -51,6 +51,7 @@ pub(super) fn records() -> Vec<(&'static str, Record)> {
                 time,
                 until: None,
                 key: None,
+                staged: None,
             },
         ),
         (
@@ -61,6 +62,7 @@ pub(super) fn records() -> Vec<(&'static str, Record)> {
                 time,
                 until: None,
                 key: None,
+                staged: None,
             },
         ),
         ("record_branch_deleted", Record::BranchDeleted { branch }),
@@ -97,6 +99,18 @@ pub(super) fn records_of_lines() -> Vec<(&'static str, Record)> {
         time,
         until,
         key: key.map(|key| RequestKey::parse(key).expect("valid")),
+        staged: None,
+    };
+    let staged = |until, key: Option<&str>| Record::Forked {
+        from: Source::Branch(branch),
+        name: branch_name("try-3"),
+        time,
+        until,
+        key: key.map(|key| RequestKey::parse(key).expect("valid")),
+        staged: Some(Staging {
+            into: branch,
+            by: "ada on loom".to_owned(),
+        }),
     };
     let checkpoint = |until, maker| Record::CheckpointMade {
         branch,
@@ -108,6 +122,11 @@ pub(super) fn records_of_lines() -> Vec<(&'static str, Record)> {
     };
     vec![
         ("record_forked_for_a_time", fork(until, None)),
+        ("record_forked_staged", staged(None, None)),
+        (
+            "record_forked_staged_for_a_time_by_a_key",
+            staged(until, Some("job-7")),
+        ),
         ("record_forked_by_a_key", fork(until, Some("job-7/try-3"))),
         ("record_checkpoint_for_a_time", checkpoint(until, Maker::Asked)),
         ("record_checkpoint_of_the_owner", checkpoint(until, Maker::Owner)),

@@ -105,6 +105,7 @@ impl Story {
             time: NOON,
             until: None,
             key: None,
+            staged: None,
         });
         self.now.insert(id, self.now[&from]);
         id
