@@ -172,7 +172,6 @@ impl<'a> Graft<'a> {
                 time: Some(time),
             })?;
         }
-        self.take_xattrs(ino, side.ino)?;
         let change = AttrChange {
             mode: (attr.kind != Kind::Symlink).then_some(attr.mode),
             uid: Some(attr.uid),
@@ -181,7 +180,9 @@ impl<'a> Graft<'a> {
             atime: Some(attr.atime),
             mtime: Some(attr.mtime),
         };
-        self.change(&Op::SetAttr { ino, change, time })
+        self.change(&Op::SetAttr { ino, change, time })?;
+        // A change of owner takes capabilities away, so they come after it.
+        self.take_xattrs(ino, side.ino)
     }
 
     fn take_xattrs(&mut self, ino: Ino, from: Ino) -> Result<(), Error> {

@@ -7,7 +7,7 @@ use crate::world::{
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_model::record::Source;
-use tenure_model::{Ino, Kind, RequestKey, What};
+use tenure_model::{AttrChange, Ino, Kind, Op, RequestKey, Timestamp, What, XattrMode, XattrName};
 use tenure_server::Drive;
 use tenure_store::MemoryBucket;
 use tenure_wire::{
@@ -103,6 +103,43 @@ fn what_is_accepted_by_path_is_there_and_the_rest_stays_staged() {
         assert_eq!(names(&drive, "main"), ["a", "d", "e", "sub"]);
         assert_eq!(drive.check(true).unwrap(), [""; 0]);
     });
+}
+
+#[test]
+fn what_is_accepted_by_path_has_its_mode_owner_and_capabilities() {
+    let drive = create(&MemoryBucket::new());
+    made(&drive);
+    let mut fix = Holder::hosted(&drive, "fix");
+    let a = fix.find("a").unwrap();
+    let change = AttrChange {
+        mode: Some(0o4755),
+        uid: Some(7),
+        gid: Some(8),
+        ..AttrChange::default()
+    };
+    let time = Timestamp { secs: 2, nanos: 0 };
+    fix.try_change(Op::SetAttr { ino: a, change, time }).unwrap();
+    let name = XattrName::parse(b"security.capability").unwrap();
+    let (value, mode) = (b"caps".as_slice().into(), XattrMode::Set);
+    fix.try_change(Op::SetXattr {
+        ino: a,
+        name,
+        value,
+        mode,
+        time,
+    })
+    .unwrap();
+    fix.ship();
+    fix.give_back();
+    accept(&drive, &["a"]).unwrap();
+    let main = Holder::reader(&drive, "main");
+    let a = main.find("a").unwrap();
+    let attr = main.ask(|branch| branch.attr(a)).unwrap();
+    assert_eq!((attr.mode, attr.uid, attr.gid), (0o4755, 7, 8));
+    let mut names = Vec::new();
+    let listed = main.branch.xattrs(a, |name| names.push(name.to_vec()));
+    assert!(listed.is_ok());
+    assert_eq!(names, [b"security.capability".to_vec()]);
 }
 
 #[test]
