@@ -3,7 +3,7 @@
 use crate::branch::{Branch, Inner, LOADS_MAX, State, too_many_loads};
 use bytes::Bytes;
 use tenure_core::{Seek, Undecided};
-use tenure_model::{AttrChange, Extent, Ino, Op, Piece, Refusal, limits};
+use tenure_model::{AttrChange, Extent, Failure, Ino, Op, Piece, Refusal, limits};
 use tenure_wire::Error;
 
 /// What a read found: the file's pieces, and what is staged above them.
@@ -18,10 +18,12 @@ struct Layers {
 impl Branch {
     /// Appends to `out` what the file holds from `offset` on: up to `len` bytes, fewer only at its end.
     pub fn read(&self, ino: Ino, offset: u64, len: usize, out: &mut Vec<u8>) -> Result<(), Error> {
-        let layers = self.inner.layers(ino, offset, len)?;
         let start = out.len();
-        out.resize(start + layers.len, 0);
-        self.inner.fill_all(ino, &layers, offset, &mut out[start..])
+        let size = self.attr(ino)?.size.saturating_sub(offset);
+        out.resize(start + len.min(usize::try_from(size).unwrap_or(usize::MAX)), 0);
+        let read = self.inner.read_at(ino, offset, &mut out[start..])?;
+        out.truncate(start + read);
+        Ok(())
     }
 
     /// Fills `into` with what the file holds from `offset` on, and returns how many bytes that are: fewer only at its end.
@@ -181,16 +183,25 @@ impl Inner {
 
     /// As `Branch::read_into`, and notes nothing.
     pub(crate) fn read_at(&self, ino: Ino, offset: u64, into: &mut [u8]) -> Result<usize, Error> {
-        let layers = self.layers(ino, offset, into.len())?;
-        self.fill_all(ino, &layers, offset, &mut into[..layers.len])?;
-        Ok(layers.len)
+        let mut layers = self.layers(ino, offset, into.len())?;
+        loop {
+            let Err(error) = self.fill_all(&layers, offset, &mut into[..layers.len]) else {
+                return Ok(layers.len);
+            };
+            let now = self.layers(ino, offset, into.len())?;
+            // Of what is in the file no more the bytes may have been given back meanwhile.
+            if !matches!(error, Error::Failed(Failure::Corrupt(_))) || now.pieces == layers.pieces {
+                self.note_damage(&error, Some(ino));
+                return Err(error);
+            }
+            layers = now;
+        }
     }
 
-    fn fill_all(&self, ino: Ino, layers: &Layers, offset: u64, out: &mut [u8]) -> Result<(), Error> {
+    fn fill_all(&self, layers: &Layers, offset: u64, out: &mut [u8]) -> Result<(), Error> {
         if !layers.is_staged {
             let read = |piece: &Piece, into: &mut [u8]| self.fill(piece, into);
-            tenure_core::fill(&layers.pieces, offset, out, read)
-                .inspect_err(|error| self.note_damage(error, Some(ino)))?;
+            tenure_core::fill(&layers.pieces, offset, out, read)?;
         }
         for (at, bytes) in &layers.staged {
             let from = (at - offset) as usize;

@@ -1,6 +1,7 @@
 //! Looks: questions about a shared branch, each answered from one state of it.
 
 use crate::drive::Inner;
+use crate::state::Open;
 use std::cell::Cell;
 use std::ops::ControlFlow;
 use tenure_core::{Branch, Missing, Seek, Undecided};
@@ -11,7 +12,7 @@ use tenure_wire::shared::{Entry, Look, Seen, Sharer};
 
 /// Bytes of a listing that are told at once at most.
 const LIST_LEN_MAX: u32 = 1 << 20;
-/// Inodes that a name may stand for in turn while one looks.
+/// Inodes that a name may stand for in turn while one looks, or states that are given back.
 const TRIES_MAX: usize = 8;
 /// Bytes that an entry takes besides its name, about.
 const ENTRY_LEN: usize = 24;
@@ -21,14 +22,18 @@ impl Inner {
         self.admitted(who)?;
         let mut about: Vec<Ino> = subject(look).into_iter().collect();
         for _ in 0..TRIES_MAX {
-            let branch = match self.shipped(who, &about, asked)? {
-                Ok(branch) => branch,
+            let open = match self.shipped(who, &about, asked)? {
+                Ok(open) => open,
                 Err(asked) => {
                     self.tell_holders(who.branch)?;
                     return Err(Refusal::Elsewhere { asked }.into());
                 }
             };
-            let seen = self.seen_in(&branch, look)?;
+            let seen = match self.seen_in(&open.branch, look) {
+                // What it was may have been given back since.
+                Err(Error::Failed(Failure::Corrupt(_))) if self.is_another(who, open.version)? => continue,
+                seen => seen?,
+            };
             match self.is_seen_by_holder(who, &about, &seen)? {
                 None => return Ok(seen),
                 Some(ino) => about.push(ino),
@@ -38,7 +43,7 @@ impl Inner {
     }
 
     /// Returns the branch once whoever else holds what is looked at has shipped; else the number by which that was asked.
-    fn shipped(&self, who: Sharer, about: &[Ino], asked: u64) -> Result<Result<Branch, u64>, Error> {
+    fn shipped(&self, who: Sharer, about: &[Ino], asked: u64) -> Result<Result<Open, u64>, Error> {
         let now = self.options.clock.elapsed();
         self.with(|live| {
             let share = live.share(who)?;
@@ -55,9 +60,14 @@ impl Inner {
                     member.saw = Some(last);
                 }
             }
-            let open = live.state.opened(who.branch).ok_or(Refusal::Stale)?;
-            Ok(Ok(open.branch))
+            Ok(Ok(live.state.opened(who.branch).ok_or(Refusal::Stale)?))
         })
+    }
+
+    /// Tells whether a branch has changed since it was of some version.
+    fn is_another(&self, who: Sharer, version: u64) -> Result<bool, Error> {
+        let now = self.with(|live| Ok(live.state.opened(who.branch)))?;
+        Ok(now.is_some_and(|now| now.version != version))
     }
 
     /// Returns the inode that was seen, if another session holds it and was not asked for it.

@@ -80,6 +80,11 @@ impl Slot {
             Slot::Open(_) => &[],
         }
     }
+
+    /// Returns the objects that a number has, none while it is filled; by them one state of it is told from another.
+    fn names(slot: Option<&Slot>) -> Option<Vec<PackName>> {
+        slot.map(|slot| slot.sealed().iter().map(|pack| pack.name()).collect())
+    }
 }
 
 /// The packs that a drive's folder holds.
@@ -367,8 +372,7 @@ impl Packs {
     }
 
     fn read_from(&self, at: Address, source: Source<'_>) -> Result<Vec<u8>, Failure> {
-        let slot = self.slots.read().get(&at.pack).cloned();
-        match slot {
+        self.ask(at.pack, |slot| match slot {
             Some(Slot::Open(writer)) => {
                 let entry = writer.find(at.digest).ok_or_else(|| not_held(at))?;
                 let mut bytes = vec![0; entry.len as usize];
@@ -376,7 +380,7 @@ impl Packs {
                 Ok(bytes)
             }
             Some(Slot::Sealed(packs)) => {
-                let (pack, index) = self.holder(&packs, at)?;
+                let (pack, index) = self.holder(packs, at)?;
                 let Some(entry) = index.find(at.digest) else {
                     return self.read_lost(at);
                 };
@@ -385,20 +389,19 @@ impl Packs {
                 Ok(bytes)
             }
             None => self.read_lost(at),
-        }
+        })
     }
 
     /// Fills `into` with the chunk's bytes from `start` on, verified by the pack's block checksums.
     pub fn read_into(&self, at: Address, start: u32, into: &mut [u8]) -> Result<(), Failure> {
-        let slot = self.slots.read().get(&at.pack).cloned();
-        match slot {
+        self.ask(at.pack, |slot| match slot {
             Some(Slot::Open(writer)) => {
                 let entry = writer.find(at.digest).ok_or_else(|| not_held(at))?;
                 check_range(entry.len, start, into.len(), at)?;
                 writer.read_range(entry.offset + u64::from(start), into)
             }
             Some(Slot::Sealed(packs)) => {
-                let (pack, index) = self.holder(&packs, at)?;
+                let (pack, index) = self.holder(packs, at)?;
                 let Some(entry) = index.find(at.digest) else {
                     return self.read_part_of_lost(at, start, into);
                 };
@@ -406,18 +409,37 @@ impl Packs {
                 pack.read_into(self.source(), &index, entry, start, into)
             }
             None => self.read_part_of_lost(at, start, into),
+        })
+    }
+
+    /// Asks the objects that a number has; again where they have become others meanwhile, as those of a pack that is written again.
+    fn ask<T>(
+        &self,
+        number: PackNumber,
+        mut question: impl FnMut(Option<&Slot>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let mut slot = self.slots.read().get(&number).cloned();
+        loop {
+            let answer = question(slot.as_ref());
+            let Err(Failure::Corrupt(_)) = answer else {
+                return answer;
+            };
+            let now = self.slots.read().get(&number).cloned();
+            if Slot::names(now.as_ref()) == Slot::names(slot.as_ref()) {
+                return answer;
+            }
+            slot = now;
         }
     }
 
     /// Returns where a chunk or page lies in its pack, if there is such a pack and it holds it.
     pub fn find(&self, at: Address) -> Result<Option<Entry>, Failure> {
-        let slot = self.slots.read().get(&at.pack).cloned();
-        let found = match slot {
-            None => None,
-            Some(Slot::Open(writer)) => writer.find(at.digest),
-            Some(Slot::Sealed(packs)) => self.holder(&packs, at)?.1.find(at.digest),
-        };
-        Ok(found.or_else(|| self.find_lost(at)))
+        let found = self.ask(at.pack, |slot| match slot {
+            None => Ok(None),
+            Some(Slot::Open(writer)) => Ok(writer.find(at.digest)),
+            Some(Slot::Sealed(packs)) => Ok(self.holder(packs, at)?.1.find(at.digest)),
+        });
+        Ok(found?.or_else(|| self.find_lost(at)))
     }
 
     /// Returns what a pack holds, by digest.
@@ -437,12 +459,13 @@ impl Packs {
     /// Reads all of a pack from the bucket and verifies every block and every digest; returns its length. Of one that is being filled
     /// it verifies the blocks that are written: what is not, is in memory. `read` is told of the bytes by and by.
     pub fn verify(&self, number: PackNumber, read: &dyn Fn(u64)) -> Result<u64, Failure> {
-        match self.slot(number)? {
-            Slot::Open(writer) => writer.verify(read),
-            Slot::Sealed(packs) => packs
+        self.ask(number, |slot| match slot {
+            Some(Slot::Open(writer)) => writer.verify(read),
+            Some(Slot::Sealed(packs)) => packs
                 .iter()
                 .try_fold(0, |len, pack| Ok(len + pack.verify(&*self.bucket, read)?)),
-        }
+            None => self.slot(number).map(|_| 0),
+        })
     }
 
     /// Starts the thread that writes full buffers to disk; it ends when the packs are dropped.
