@@ -158,17 +158,22 @@ impl Latest {
     }
 }
 
-/// Finds the newest manifest that is whole.
-pub fn latest(bucket: &dyn Bucket, drive: &DriveName) -> Result<Latest, Failure> {
+/// Returns the seqs of all manifests that there are, in order.
+pub fn list(bucket: &dyn Bucket, drive: &DriveName) -> Result<Vec<Seq>, Failure> {
     let names = bucket.children(&format!("drives/{drive}/manifests/"))?;
     // Names come in byte order, which is number order.
+    Ok(names
+        .iter()
+        .filter_map(|name| parse_number(name))
+        .map(Seq)
+        .collect())
+}
+
+/// Finds the newest manifest that is whole.
+pub fn latest(bucket: &dyn Bucket, drive: &DriveName) -> Result<Latest, Failure> {
     let mut latest = Latest {
         manifest: None,
-        seqs: names
-            .iter()
-            .filter_map(|name| parse_number(name))
-            .map(Seq)
-            .collect(),
+        seqs: list(bucket, drive)?,
         damaged: Vec::new(),
         oldest_epoch: Epoch(1),
     };
@@ -205,7 +210,8 @@ fn find(bucket: &dyn Bucket, drive: &DriveName, seq: Seq) -> Result<Option<Manif
     }
 }
 
-/// Makes a manifest durable. One that is there already at the same place serves as well, and a damaged one is replaced.
+/// Makes a manifest durable. One that this owner has put there already serves as well; a damaged one, and one of an owner before, whose pages
+/// this one may not have, is replaced.
 pub(crate) fn put(bucket: &dyn Bucket, manifest: &Manifest) -> Result<(), Failure> {
     let key = key(&manifest.drive, manifest.at.seq);
     let kind = match manifest.tier {
@@ -223,15 +229,33 @@ pub(crate) fn put(bucket: &dyn Bucket, manifest: &Manifest) -> Result<(), Failur
         Err(Failure::Corrupt(_)) => true,
         Err(failure) => return Err(failure),
     };
-    if is_damaged {
-        // Nobody can read it, and everything it said is known again: the state was recovered without it.
+    let serves = |found: &Manifest| found.epoch == manifest.epoch;
+    // Everything it said is known again: the state was recovered without it.
+    if is_damaged || found_of_before(bucket, manifest)?.is_some_and(|found| !serves(&found)) {
         bucket.delete(&key)?;
         bucket.put_if_absent(&key, &kind.wrapped(manifest))?;
     }
-    match find(bucket, &manifest.drive, manifest.at.seq)? {
-        Some(found) if found.at == manifest.at => Ok(()),
-        Some(_) => Err(Failure::Corrupt(format!("{key}: it belongs to another history"))),
-        None => Err(unclear),
+    match found_of_before(bucket, manifest)? {
+        Some(found) if serves(&found) => Ok(()),
+        Some(_) | None => Err(unclear),
+    }
+}
+
+/// Returns what is there at the place of a manifest; refuses what another history or a later owner has put there.
+fn found_of_before(bucket: &dyn Bucket, manifest: &Manifest) -> Result<Option<Manifest>, Failure> {
+    let key = || key(&manifest.drive, manifest.at.seq);
+    let found = find(bucket, &manifest.drive, manifest.at.seq)?;
+    match &found {
+        Some(found) if found.at != manifest.at => Err(Failure::Corrupt(format!(
+            "{}: it belongs to another history",
+            key()
+        ))),
+        Some(found) if found.epoch > manifest.epoch => Err(Failure::Fenced(format!(
+            "{}: the owner of epoch {} has put it, which has taken the drive over",
+            key(),
+            found.epoch
+        ))),
+        Some(_) | None => Ok(found),
     }
 }
 

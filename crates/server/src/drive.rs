@@ -13,7 +13,7 @@ use crate::reclaim::{Stale, Sweep};
 use crate::state::News;
 use crate::work::{self, Work};
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -150,8 +150,6 @@ pub(crate) struct Inner {
     pub(crate) restoring: Mutex<()>,
     /// Held while a fold runs: the record that the newest manifest follows, if it says all up to there.
     pub(crate) folding: Mutex<Option<Seq>>,
-    /// The pages of the rows that the next owner may begin with: of the newest manifests, and of one that is under way. Oldest first.
-    pub(crate) row_pages: Mutex<VecDeque<BTreeSet<Address>>>,
     /// How far a deep check is that runs now.
     pub(crate) verified: Mutex<Option<Verified>>,
     /// What was found when the drive was opened and a person should know.

@@ -4,13 +4,13 @@
 //! state behind its root is the one right after the record at its place in the order.
 
 use crate::drive::Inner;
+use crate::outset::row_pages;
 use crate::state::{Folded, FoldedEdge, State};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tenure_core::Tree;
-use tenure_core::tree::Pages;
-use tenure_journal::{Journal, MANIFESTS_KEPT, Position};
+use tenure_journal::{Journal, Position};
 use tenure_model::codec::{Codec, Malformed, Reader, malformed, put_varint};
 use tenure_model::{Address, Failure, PackNumber, Seq};
 use tenure_store::pack::PackName;
@@ -42,10 +42,6 @@ impl Inner {
         let (root, packs) = self.fold_rows(&mut snapshot.state, (&folded, &edges))?;
         let journal = &snapshot.journal;
         journal.publish(&journal.manifest(at, Some(root), RowPacks(packs).written()))?;
-        let mut row_pages = self.row_pages.lock();
-        let surplus = row_pages.len().saturating_sub(MANIFESTS_KEPT);
-        row_pages.drain(..surplus);
-        drop(row_pages);
         *last = Some(snapshot.seq);
         self.work.note_folded(snapshot.segments);
         self.unfolded.fetch_sub(snapshot.bytes, Ordering::Relaxed);
@@ -138,38 +134,20 @@ impl Inner {
         state.put_packs(&self.packs.table());
         state.put_recent();
         let root = state.rows().fold(&mut |page| self.filling.put_page(page))?;
-        let pages = row_pages(state);
-        let numbers: BTreeSet<PackNumber> = pages.iter().map(|at| at.pack).collect();
-        // Before their pack is sealed, so that nobody finds it and does not know that they are needed.
-        self.row_pages.lock().push_back(pages);
         self.filling.seal_pages()?;
-        let packs = self
-            .packs
-            .table()
-            .into_iter()
-            .filter(|pack| numbers.contains(&pack.number))
-            .collect();
+        let numbers: BTreeSet<PackNumber> = row_pages(state).iter().map(|at| at.pack).collect();
+        let table = self.packs.table().into_iter();
+        let packs: Vec<_> = table.filter(|pack| numbers.contains(&pack.number)).collect();
+        let there: BTreeSet<_> = packs.iter().map(|pack| pack.number).collect();
+        // The manifests before are better than one that leads nowhere.
+        if let Some(lost) = numbers.difference(&there).next() {
+            return Err(Failure::Corrupt(format!(
+                "drives/{}/packs: there is no pack {lost}, and the drive's own state is in it: nothing is folded, and the journal is kept",
+                self.name
+            ))
+            .into());
+        }
         Ok((root, packs))
-    }
-}
-
-/// Returns the pages of a state's rows, as far as they are stored.
-pub(crate) fn row_pages(state: &State) -> BTreeSet<Address> {
-    let mut seen = SeenPages(BTreeSet::new());
-    let all = state.rows().pages(&mut seen);
-    all.expect("the drive's own rows stay in memory");
-    seen.0
-}
-
-struct SeenPages(BTreeSet<Address>);
-
-impl Pages for SeenPages {
-    fn is_known(&mut self, at: &Address) -> bool {
-        self.0.contains(at)
-    }
-
-    fn visit(&mut self, at: &Address) {
-        self.0.insert(*at);
     }
 }
 

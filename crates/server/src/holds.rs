@@ -179,6 +179,11 @@ impl Holds {
         Working(self.clone())
     }
 
+    /// Tells whether a call on states of the drive is under way.
+    pub(crate) fn are_at_work(&self) -> bool {
+        self.held.lock().works > 0
+    }
+
     /// Tells whether a session may still name what owners before have placed for it.
     pub(crate) fn is_unsettled(&self, session: SessionId) -> bool {
         let held = self.held.lock();

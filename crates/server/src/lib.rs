@@ -6,6 +6,7 @@
 
 mod drive;
 mod open;
+mod outset;
 mod recover;
 
 mod proof;

@@ -18,7 +18,6 @@ use crate::still::Holders;
 use crate::trail::Trails;
 use crate::work::Work;
 use parking_lot::Mutex;
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -122,17 +121,27 @@ impl Drive {
 fn take_over(bucket: Arc<dyn Bucket>, name: &DriveName, options: Options) -> Result<Arc<Inner>, Error> {
     let mut options = options;
     let mut tries = 1;
+    let mut manifests = None;
     loop {
-        match try_take_over(bucket.clone(), name, &mut options) {
-            Err(Error::Failed(Failure::DidNotHappen(_))) if bucket.disk().is_none() && tries < TRIES_MAX => {
-                tries += 1;
+        let taken = try_take_over(bucket.clone(), name, &mut options);
+        let is_last = bucket.disk().is_some() || tries == TRIES_MAX;
+        tries += 1;
+        match &taken {
+            Err(Error::Failed(Failure::DidNotHappen(_))) if !is_last => {}
+            // What the manifest leads to with which it was begun may have been given up since another was put.
+            Err(Error::Failed(Failure::Corrupt(_))) if !is_last => {
+                let now = bucket.children(&format!("drives/{name}/manifests/"))?;
+                if manifests.replace(now.clone()) == Some(now) {
+                    admin::refuse_deleted(bucket.as_ref(), name)?;
+                    return taken;
+                }
             }
-            Err(error @ Error::Failed(_)) => {
+            Err(Error::Failed(_)) => {
                 // What is left of a drive is neither damaged nor old.
                 admin::refuse_deleted(bucket.as_ref(), name)?;
-                return Err(error);
+                return taken;
             }
-            taken => return taken,
+            Ok(_) | Err(_) => return taken,
         }
     }
 }
@@ -208,7 +217,6 @@ fn try_take_over(
         work: Arc::new(Work::new(options.fold_bytes, options.page_bytes_max, inherited)),
         restoring: Mutex::default(),
         folding: Mutex::new(found.folded),
-        row_pages: Mutex::new(VecDeque::from([found.row_pages])),
         verified: Mutex::default(),
         notices: found.notices,
         replayed: found.records,

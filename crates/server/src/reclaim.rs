@@ -11,6 +11,7 @@ mod sweep;
 use crate::drive::{Inner, Threads};
 use crate::holds::Begun;
 use crate::order::Live;
+use crate::outset::Which;
 use crate::session::epoch_of;
 use crate::state::object;
 use crate::state::permit::because;
@@ -86,8 +87,14 @@ impl Inner {
         // What goes on by itself begins again: of two searches neither would know what was claimed since.
         sweep.stop();
         // Pages that were never written have no place yet.
-        self.fold_by_spare()?;
-        let mut search = self.begin_waiting()?;
+        let which = if ask.is_dry {
+            self.fold_by_spare()?;
+            Which::Newest
+        } else {
+            self.renew_outsets()?;
+            Which::All
+        };
+        let mut search = self.begin_waiting(which)?;
         let done = search
             .survey
             .go_on(self, Duration::MAX)
@@ -99,7 +106,7 @@ impl Inner {
     }
 
     /// Folds; on a disk that is full in the room that was set aside.
-    fn fold_by_spare(&self) -> Result<(), Error> {
+    pub(crate) fn fold_by_spare(&self) -> Result<(), Error> {
         match self.fold() {
             Err(Error::Failed(Failure::NoSpace(_))) if spare::give_up(self.bucket.as_ref()) => self.fold(),
             folded => folded,
@@ -145,10 +152,10 @@ impl Inner {
     }
 
     /// Begins once no call is at work on states that may be gone.
-    fn begin_waiting(&self) -> Result<Search, Error> {
+    fn begin_waiting(&self, which: Which) -> Result<Search, Error> {
         let until = self.options.clock.elapsed() + WORKS_WAIT;
         loop {
-            if let Some(search) = self.begin_search()? {
+            if let Some(search) = self.begin_search(which)? {
                 return Ok(search);
             }
             if self.options.threads == Threads::None || self.options.clock.elapsed() >= until {
@@ -159,8 +166,15 @@ impl Inner {
         }
     }
 
-    fn begin_search(&self) -> Result<Option<Search>, Error> {
-        self.with(|live| {
+    fn begin_search(&self, which: Which) -> Result<Option<Search>, Error> {
+        if self.holds.are_at_work() {
+            return Ok(None);
+        }
+        // Of a fold that is under way nobody could tell what its manifest leads to.
+        let _no_fold = self.folding.lock();
+        let outsets = self.outsets(which)?.into_iter();
+        let outsets: Vec<_> = outsets.map(|(_, outset)| outset).collect::<Result<_, _>>()?;
+        let begun = self.with(|live| {
             let Some(Begun { claimed, reads }) = self.holds.begin_search() else {
                 return Ok(None);
             };
@@ -173,11 +187,17 @@ impl Inner {
             // Which objects there are is known before what is needed of them.
             let objects = self.packs.table();
             Ok(Some(Search {
-                survey: Survey::begin(live.state.clone(), (reads, self.manifest_rows())),
+                survey: Survey::begin(live.state.clone(), reads),
                 objects,
                 held,
             }))
-        })
+        })?;
+        Ok(begun.map(|mut search| {
+            outsets
+                .into_iter()
+                .for_each(|outset| search.survey.add_outset(outset));
+            search
+        }))
     }
 
     /// Returns the sessions that may name what was placed by owners before this one, in words.

@@ -3,19 +3,18 @@
 //! Invariant: everything that was acknowledged is there again, or is named in the notices as lost.
 
 use crate::decide::after;
-use crate::fold::{RowPacks, not_a_state, row_pages};
 use crate::load::Loader;
+use crate::outset::{row_packs, stored_state};
 use crate::place::NUMBER_BITS;
 use crate::reclaim::Doomed;
 use crate::state::{After, State};
 use crate::trail;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use tenure_core::Tree;
 use tenure_core::tree::Memory;
-use tenure_journal::{Journal, Manifest, Opening, Replayed};
+use tenure_journal::{Journal, Opening, Replayed};
 use tenure_model::codec::Codec;
-use tenure_model::{Act, Address, Batch, ChunkPlace, DriveName, Epoch, Failure, PackNumber, Record, Seq};
+use tenure_model::{Act, Batch, ChunkPlace, DriveName, Epoch, Failure, PackNumber, Record, Seq};
 use tenure_store::Bucket;
 use tenure_store::pack::{PackName, Packs, open_key};
 use tenure_wire::Error;
@@ -31,8 +30,6 @@ pub(crate) struct Recovered {
     pub(crate) folded: Option<Seq>,
     /// What was given up and is still there.
     pub(crate) doomed: Doomed,
-    /// The pages of the rows that the drive was opened with.
-    pub(crate) row_pages: BTreeSet<Address>,
     /// The records since: how many.
     pub(crate) records: u64,
     /// The epochs that were read for them, at most.
@@ -51,8 +48,6 @@ struct Recovery<'a> {
     memory: Memory,
     loader: Loader,
     packs: Arc<Packs>,
-    /// The pages of the rows that were begun with.
-    row_pages: BTreeSet<Address>,
     /// The chunks that the journal places in packs that were left open.
     left_open: BTreeMap<PackNumber, Vec<ChunkPlace>>,
     /// The packs that are sealed, also those that are known from the rows alone.
@@ -61,6 +56,8 @@ struct Recovery<'a> {
     folded_in: Epoch,
     /// The page of the manifest's state that replaying has met and is damaged.
     damaged_page: Option<Failure>,
+    /// Whether anything was given up since the manifest.
+    has_condemned: bool,
     records: u64,
     record_bytes: u64,
     notices: Vec<String>,
@@ -95,13 +92,12 @@ pub(crate) fn recover(
     let epochs = opening.epoch().0 - recovery.folded_in.0;
     let journal = opening.go_on(replayed)?;
     recovery.recover_open_packs()?;
-    let doomed = recovery.forget_condemned();
+    let doomed = recovery.forget_condemned()?;
     let Recovery {
         state,
         memory,
         loader,
         packs,
-        row_pages,
         records,
         record_bytes,
         notices,
@@ -116,7 +112,6 @@ pub(crate) fn recover(
         journal,
         folded,
         doomed,
-        row_pages,
         records,
         epochs,
         record_bytes,
@@ -155,7 +150,10 @@ impl<'a> Recovery<'a> {
         let state = loop {
             let stored = match opening.manifest() {
                 None => break State::new(memory.clone()),
-                Some(manifest) => stored_state(manifest, &packs, &loader, &memory),
+                Some(manifest) => row_packs(manifest).map_err(Error::from).and_then(|names| {
+                    add_all(&packs, names);
+                    stored_state(manifest, &loader, &memory)
+                }),
             };
             match stored {
                 Ok(state) => break state,
@@ -166,7 +164,6 @@ impl<'a> Recovery<'a> {
                 Err(error) => return Err(error),
             }
         };
-        let row_pages = row_pages(&state);
         // The table names packs that are gone as well, so that what they held is refused by name.
         add_all(&packs, state.packs());
         let sealed = packs.table().into_iter().map(|pack| pack.number).collect();
@@ -181,10 +178,10 @@ impl<'a> Recovery<'a> {
             memory,
             loader,
             packs,
-            row_pages,
             left_open,
             sealed,
             damaged_page: None,
+            has_condemned: false,
             records: 0,
             record_bytes: 0,
             notices,
@@ -220,6 +217,7 @@ impl<'a> Recovery<'a> {
         if let Record::Batch(Batch { chunks, .. }) | Record::Act(Act { chunks, .. }) = &record {
             self.note_chunks(chunks)?;
         }
+        self.has_condemned |= matches!(record, Record::Condemned(_));
         self.state.apply(&record, seq, after);
         self.records += 1;
         self.record_bytes += bytes.len() as u64;
@@ -273,7 +271,11 @@ impl<'a> Recovery<'a> {
     }
 
     /// Reads no more what was given up, now that replaying needs it no more; returns what of it is still there.
-    fn forget_condemned(&self) -> Doomed {
+    fn forget_condemned(&self) -> Result<Doomed, Failure> {
+        if self.has_condemned && self.packs.are_held() {
+            // The last owner may have put what is needed of a pack as another object since they were listed.
+            add_all(&self.packs, Packs::list(self.bucket, &self.name)?.sealed);
+        }
         let known: BTreeSet<PackName> = self.packs.table().into_iter().collect();
         let condemned = self.state.condemned();
         let left: Vec<_> = condemned
@@ -281,7 +283,7 @@ impl<'a> Recovery<'a> {
             .filter(|(name, _)| known.contains(name))
             .collect();
         left.iter().for_each(|(name, _)| self.packs.forget(*name));
-        Doomed::left(left)
+        Ok(Doomed::left(left))
     }
 
     /// Tells whether nothing can name what an open pack holds of which the records since the manifest name nothing. Whatever names
@@ -325,23 +327,6 @@ impl<'a> Recovery<'a> {
         }
         Ok(())
     }
-}
-
-fn stored_state(
-    manifest: &Manifest,
-    packs: &Packs,
-    loader: &Loader,
-    memory: &Memory,
-) -> Result<State, Error> {
-    let RowPacks(names) = RowPacks::parsed(&manifest.state).map_err(|error| not_a_state(&error))?;
-    add_all(packs, names);
-    let root = manifest
-        .root
-        .ok_or_else(|| Failure::Corrupt("the manifest has no root".into()))?;
-    // The rows have a count of their own: they are never evicted.
-    let rows = Tree::stored(root, &Memory::new());
-    loader.load_all(&rows)?;
-    Ok(State::stored(rows, memory.clone()).map_err(|error| not_a_state(&error))?)
 }
 
 /// Says which lists of what is missing are damaged: what they name is known as missing, and not where it belongs.

@@ -86,7 +86,7 @@ impl State {
     pub(crate) fn stored(rows: Tree, memory: Memory) -> Result<Self, Malformed> {
         let mut looked_at = Ok(());
         let look = |key: &[u8], value: &[u8]| {
-            looked_at = row::look_at(key, value);
+            looked_at = row::leads_to(key, value).map(drop);
             if looked_at.is_ok() {
                 ControlFlow::Continue(())
             } else {
@@ -128,6 +128,22 @@ impl State {
     /// Returns the rows, to be folded.
     pub(crate) fn rows(&self) -> &Tree {
         &self.rows
+    }
+
+    /// Returns the trees to which rows that were stored lead; their pages may be missing.
+    pub(crate) fn trees(&self) -> Vec<Branch> {
+        let hash_key = self.begun().hash_key;
+        let mut trees = Vec::new();
+        let visit = |key: &[u8], value: &[u8]| {
+            if let Some(root) = row::leads_to(key, value).expect(ROWS_ARE_VALID) {
+                let tree = Tree::stored(root, &self.memory);
+                trees.push(Branch::stored(hash_key, tree, Totals::default()));
+            }
+            ControlFlow::Continue(())
+        };
+        let scanned = self.rows.scan(Bound::Unbounded, Bound::Unbounded, visit);
+        scanned.expect(ROWS_ARE_LOADED);
+        trees
     }
 
     /// Returns what there is about the drive itself; none before it has begun.

@@ -4,7 +4,7 @@
 //! shared from there down. Invariant: every byte is counted once; what is not told to be needed here, nothing that the drive knows needs.
 
 use crate::drive::Inner;
-use crate::fold::row_pages;
+use crate::outset::{Outset, row_pages};
 use crate::state::State;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
@@ -24,15 +24,25 @@ struct Needed {
     by_branch: bool,
 }
 
+/// Who is looked at.
+#[derive(Clone, Copy, Default)]
+enum Of {
+    Line {
+        place: Place,
+        is_branch: bool,
+    },
+    #[default]
+    Recovery,
+}
+
 /// What was found so far, and who is looked at.
 #[derive(Default)]
 struct Needs {
     pages: HashMap<Address, Needed>,
     chunks: HashMap<Address, Needed>,
-    /// Pages of the drive's own rows.
-    rows: BTreeSet<Address>,
-    place: Place,
-    is_branch: bool,
+    /// What the drive's own rows need, and what else only a recovery does.
+    recovery: BTreeSet<Address>,
+    of: Of,
 }
 
 /// One who needs something.
@@ -46,24 +56,18 @@ enum By {
 pub(crate) struct Survey {
     needs: Needs,
     all: Vec<By>,
-    left: VecDeque<(Place, Branch)>,
-    is_branch: Vec<bool>,
+    left: VecDeque<(Of, Branch)>,
 }
 
 /// What is needed of a pack, in bytes; also where that is none that the pack has.
 pub(crate) type Live = BTreeMap<PackNumber, u64>;
 
 impl Inner {
-    /// Returns the pages of the rows that the next owner may begin with, which those of this moment need not lead to.
-    pub(crate) fn manifest_rows(&self) -> BTreeSet<Address> {
-        self.row_pages.lock().iter().flatten().copied().collect()
-    }
-
     pub(crate) fn usage(&self) -> Result<Usage, Error> {
         // Pages that were never written have no size.
         self.fold()?;
         let state = self.with(|live| Ok(live.state.clone()))?;
-        let mut survey = Survey::begin(state, (Vec::new(), self.manifest_rows()));
+        let mut survey = Survey::begin(state, Vec::new());
         while !survey.go_on(self, Duration::MAX)? {}
         self.used(&survey)
     }
@@ -113,16 +117,14 @@ impl Inner {
 
 impl Survey {
     /// Begins with all that a state leads to, and states that somebody reads.
-    pub(crate) fn begin(mut state: State, (reads, rows): (Vec<Branch>, BTreeSet<Address>)) -> Self {
+    pub(crate) fn begin(mut state: State, reads: Vec<Branch>) -> Self {
         let mut survey = Self {
             needs: Needs::default(),
             all: Vec::new(),
             left: VecDeque::new(),
-            is_branch: Vec::new(),
         };
-        survey.needs.rows.extend(row_pages(&state));
-        survey.needs.rows.extend(rows);
-        let mut places = BTreeMap::<BranchId, Place>::new();
+        survey.needs.recovery.extend(row_pages(&state));
+        let mut places = BTreeMap::<BranchId, (Place, bool)>::new();
         for (id, line) in state.lines() {
             let branch = state.opened(id).expect("the line was listed just now").branch;
             let is_branch = line.kind.is_branch();
@@ -132,38 +134,56 @@ impl Survey {
                 is_branch,
                 own: 0,
             });
-            let place = survey.add(by, is_branch);
-            places.insert(id, place);
-            survey.left.push_back((place, branch));
+            let place = survey.add(by);
+            places.insert(id, (place, is_branch));
+            survey.left.push_back((Of::Line { place, is_branch }, branch));
         }
-        let history = survey.add(By::History, false);
+        let history = survey.add(By::History);
         for ((stretch, since), _) in state.edges() {
             let branch = state
                 .named_by((stretch, since))
                 .expect("the edge was listed just now");
             // What a line has of others goes with it.
-            let place = places.get(&stretch.line).copied().unwrap_or(history);
-            survey.left.push_back((place, branch));
+            let (place, is_branch) = places.get(&stretch.line).copied().unwrap_or((history, false));
+            survey.left.push_back((Of::Line { place, is_branch }, branch));
         }
-        let readers = survey.add(By::Readers, false);
-        survey
-            .left
-            .extend(reads.into_iter().map(|branch| (readers, branch)));
+        let place = survey.add(By::Readers);
+        let is_branch = false;
+        survey.left.extend(
+            reads
+                .into_iter()
+                .map(|branch| (Of::Line { place, is_branch }, branch)),
+        );
         survey
     }
 
-    fn add(&mut self, by: By, is_branch: bool) -> Place {
+    /// Adds what a manifest leads to and nothing before does.
+    pub(crate) fn add_outset(&mut self, outset: Outset) {
+        self.needs.recovery.extend(outset.rows);
+        self.left
+            .extend(outset.trees.into_iter().map(|branch| (Of::Recovery, branch)));
+    }
+
+    /// Looks no further at what is left.
+    pub(crate) fn pass_over(&mut self) {
+        self.left.clear();
+    }
+
+    /// Returns what none of the lines needs, and a recovery does.
+    pub(crate) fn of_recovery(&self) -> impl Iterator<Item = &Address> {
+        self.needs.recovery.iter()
+    }
+
+    fn add(&mut self, by: By) -> Place {
         self.all.push(by);
-        self.is_branch.push(is_branch);
         (self.all.len() - 1) as Place
     }
 
     /// Goes on for so long; tells whether nothing is left. A page that cannot be read is a failure: then nothing is known.
     pub(crate) fn go_on(&mut self, inner: &Inner, time: Duration) -> Result<bool, Error> {
         let until = inner.options.clock.elapsed().saturating_add(time);
-        while let Some((place, branch)) = self.left.front() {
-            self.needs.place = *place;
-            self.needs.is_branch = self.is_branch[*place as usize];
+        while let Some((of, branch)) = self.left.front() {
+            self.needs.of = *of;
             loop {
                 match branch.stored_parts(&mut self.needs) {
                     Ok(()) => break,
@@ -185,16 +205,16 @@ impl Survey {
     /// Tells whether an address is needed.
     pub(crate) fn needs(&self, at: &Address) -> bool {
         let needs = &self.needs;
-        needs.pages.contains_key(at) || needs.chunks.contains_key(at) || needs.rows.contains(at)
+        needs.pages.contains_key(at) || needs.chunks.contains_key(at) || needs.recovery.contains(at)
     }
 }
 
 impl Needs {
     fn all(&self) -> impl Iterator<Item = &Address> {
-        self.pages.keys().chain(self.chunks.keys()).chain(&self.rows)
+        self.pages.keys().chain(self.chunks.keys()).chain(&self.recovery)
     }
 
-    fn note(all: &mut HashMap<Address, Needed>, at: &Address, place: Place, is_branch: bool) {
+    fn note(all: &mut HashMap<Address, Needed>, at: &Address, (place, is_branch): (Place, bool)) {
         let needed = all.entry(*at).or_insert(Needed {
             by: place,
             last: place,
@@ -209,18 +229,28 @@ impl Needs {
 
 impl Stored for Needs {
     fn is_known(&mut self, page: &Address) -> bool {
-        let (place, is_branch) = (self.place, self.is_branch);
-        self.pages.get(page).is_some_and(|needed| {
-            let is_all_told = needed.is_shared && (needed.by_branch || !is_branch);
-            needed.last == place || is_all_told
-        })
+        let needed = self.pages.get(page);
+        match self.of {
+            Of::Line { place, is_branch } => needed.is_some_and(|needed| {
+                let is_all_told = needed.is_shared && (needed.by_branch || !is_branch);
+                needed.last == place || is_all_told
+            }),
+            Of::Recovery => needed.is_some() || self.recovery.contains(page),
+        }
     }
 
     fn page(&mut self, at: &Address) {
-        Self::note(&mut self.pages, at, self.place, self.is_branch);
+        match self.of {
+            Of::Line { place, is_branch } => Self::note(&mut self.pages, at, (place, is_branch)),
+            Of::Recovery => drop(self.recovery.insert(*at)),
+        }
     }
 
     fn chunk(&mut self, at: &Address) {
-        Self::note(&mut self.chunks, at, self.place, self.is_branch);
+        match self.of {
+            Of::Line { place, is_branch } => Self::note(&mut self.chunks, at, (place, is_branch)),
+            Of::Recovery if self.chunks.contains_key(at) => {}
+            Of::Recovery => drop(self.recovery.insert(*at)),
+        }
     }
 }

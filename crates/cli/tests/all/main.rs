@@ -15,6 +15,7 @@ mod network;
 mod odd;
 mod output;
 mod privileges;
+mod reclaim_killed;
 mod reclaimed;
 mod refused;
 mod reviewed;

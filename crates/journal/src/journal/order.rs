@@ -163,6 +163,12 @@ impl Order {
         publish::reached(self)
     }
 
+    /// Deletes what else there is of manifests up to the newest: damaged ones, and what an owner before, which was deposed and did not
+    /// know, has put since this one has looked.
+    pub fn remove_others(&self) -> Result<(), Failure> {
+        publish::remove_others(self)
+    }
+
     /// Makes a manifest durable, then deletes the segments and manifests that no recovery needs any more.
     ///
     /// It must be of this epoch, at or behind where that began, and not beyond what is durable.

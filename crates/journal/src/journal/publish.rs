@@ -26,6 +26,18 @@ pub(super) fn reached(order: &Order) -> Option<Seq> {
     Some(manifests[before])
 }
 
+/// Deletes the manifests before the newest that are not kept.
+pub(super) fn remove_others(order: &Order) -> Result<(), Failure> {
+    let (kept, drive) = (order.manifests.lock().clone(), &order.claim.drive);
+    let kept = &kept[kept.len().saturating_sub(MANIFESTS_KEPT)..];
+    for seq in manifest::list(&*order.bucket, drive)? {
+        if kept.last() > Some(&seq) && !kept.contains(&seq) {
+            order.bucket.delete(&manifest::key(drive, seq))?;
+        }
+    }
+    Ok(())
+}
+
 fn check(order: &Order, manifest: &Manifest) -> Result<(), Failure> {
     let claim = &order.claim;
     let seq = manifest.at.seq;

@@ -5,6 +5,7 @@
 
 use super::{Doomed, Search};
 use crate::drive::{Inner, Threads};
+use crate::outset::Which;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tenure_wire::{Error, ReclaimAsk};
@@ -88,7 +89,11 @@ impl Inner {
             if now < sweep.next {
                 return Ok(Some(sweep.next - now));
             }
-            sweep.search = self.begin_search()?;
+            if self.holds.are_at_work() {
+                return Ok(Some(SLICE_REST));
+            }
+            self.renew_outsets().inspect_err(|_| sweep.next = now + REST)?;
+            sweep.search = self.begin_search(Which::All)?;
             return Ok(Some(SLICE_REST));
         };
         match search.survey.go_on(self, SLICE) {

@@ -163,15 +163,20 @@ pub(crate) fn number_of(key: &[u8]) -> u64 {
     u64::from_be_bytes(key[1..].try_into().expect("keys of numbered rows are nine bytes"))
 }
 
-/// Returns why a row is none, if so: a key of no kind, or a value that is not of the key's kind.
-pub(crate) fn look_at(key: &[u8], value: &[u8]) -> Result<(), Malformed> {
+/// Returns the root page of the tree that a row leads to, if it leads to one; refuses a row that is none: a key of no kind, or a value that
+/// is not of the key's kind. What recovery begins with and what is kept for it are both found by this.
+pub(crate) fn leads_to(key: &[u8], value: &[u8]) -> Result<Option<Address>, Malformed> {
     let is_numbered = key.len() == 9;
-    match key.first() {
+    let looked_at = match key.first() {
+        Some(&LINE) if is_numbered => {
+            let root = Line::parsed(value)?.root;
+            return root.ok_or(malformed("line: it has no root")).map(Some);
+        }
+        Some(&EDGE) if key.len() == 25 => {
+            let root = Edge::parsed(value)?.root;
+            return root.ok_or(malformed("edge: it has no root")).map(Some);
+        }
         Some(&HEAD) if key.len() == 1 => Head::parsed(value).map(drop),
-        Some(&LINE) if is_numbered => match Line::parsed(value)?.root {
-            Some(_) => Ok(()),
-            None => Err(malformed("line: it has no root")),
-        },
         Some(&NAME) => u64::parsed(value).map(drop),
         Some(&GRANT) if is_numbered => Grant::parsed(value).map(drop),
         Some(&SESSION) if is_numbered => Session::parsed(value).map(drop),
@@ -179,17 +184,14 @@ pub(crate) fn look_at(key: &[u8], value: &[u8]) -> Result<(), Malformed> {
         Some(&RECENT) if is_numbered => Recent::parsed(value).map(drop),
         Some(&SHARING) if is_numbered => Sharing::parsed(value).map(drop),
         Some(&STRETCH) if is_numbered => u64::parsed(value).map(drop),
-        Some(&EDGE) if key.len() == 25 => match Edge::parsed(value)?.root {
-            Some(_) => Ok(()),
-            None => Err(malformed("edge: it has no root")),
-        },
         Some(&KEY) => Keyed::parsed(value).map(drop),
         Some(&PLAN) if key.len() == 1 => Plan::parsed(value).map(drop),
         Some(&CONDEMNED) if key.len() == 17 => u64::parsed(value).map(drop),
         Some(&RECLAIMED) if key.len() == 1 => Reclaimed::parsed(value).map(drop),
         Some(&MARK) if is_numbered => Marking::parsed(value).map(drop),
         Some(_) | None => Err(malformed("row: it is of no kind")),
-    }
+    };
+    looked_at.map(|()| None)
 }
 
 /// What there is about the drive itself.

@@ -258,18 +258,18 @@ fn what_is_no_row_is_refused() {
         }),
         ..branch()
     };
-    assert_eq!(look_at(&line_key(BranchId(1)), &line.written()), Ok(()));
+    assert_eq!(leads_to(&line_key(BranchId(1)), &line.written()), Ok(line.root));
     assert!(
-        look_at(&line_key(BranchId(1)), &branch().written()).is_err(),
+        leads_to(&line_key(BranchId(1)), &branch().written()).is_err(),
         "a stored line has a root"
     );
     assert!(
-        look_at(&line_key(BranchId(1))[..8], &line.written()).is_err(),
+        leads_to(&line_key(BranchId(1))[..8], &line.written()).is_err(),
         "its key has a number"
     );
-    assert!(look_at(&grant_key(BranchId(1)), &line.written()).is_err());
-    assert!(look_at(&[9], &[]).is_err());
-    assert!(look_at(&[], &[]).is_err());
+    assert!(leads_to(&grant_key(BranchId(1)), &line.written()).is_err());
+    assert!(leads_to(&[9], &[]).is_err());
+    assert!(leads_to(&[], &[]).is_err());
 }
 
 #[test]
