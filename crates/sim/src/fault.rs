@@ -36,11 +36,13 @@ pub enum Plant {
     LosesFolds,
     /// What sessions have placed and not named yet is kept for nobody.
     ClaimsNothing,
+    /// The pack in which the newest manifest's rows are goes with whatever is given up.
+    DeletesRows,
 }
 
 impl Plant {
     /// Every fault.
-    pub const ALL: [Plant; 9] = [
+    pub const ALL: [Plant; 10] = [
         Plant::AcknowledgesEarly,
         Plant::SkipsSyncs,
         Plant::Misorders,
@@ -50,6 +52,7 @@ impl Plant {
         Plant::SealsNothing,
         Plant::LosesFolds,
         Plant::ClaimsNothing,
+        Plant::DeletesRows,
     ];
 
     /// Returns the part of the keys of objects that the bucket says to have and has not.
@@ -63,13 +66,14 @@ impl Plant {
             | Plant::NamesBeforeBytes
             | Plant::TearsBatches
             | Plant::TrustsAnybody
-            | Plant::ClaimsNothing => None,
+            | Plant::ClaimsNothing
+            | Plant::DeletesRows => None,
         }
     }
 
     /// Tells whether it is in the owner, and not in the disk or bucket.
     pub(crate) fn is_of_owners(self) -> bool {
-        self != Plant::SkipsSyncs && self.feigned().is_none()
+        !matches!(self, Plant::SkipsSyncs | Plant::DeletesRows) && self.feigned().is_none()
     }
 
     /// Tells whether it shows only where the client is in another process than the owner.

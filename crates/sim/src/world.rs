@@ -98,6 +98,8 @@ pub(crate) struct World {
     workload: Random,
     /// Chooses what goes wrong.
     faults: Random,
+    /// Chooses what owners do before anybody asks them for something.
+    owners: Random,
     life: Life,
     /// The branch that is held.
     held: String,
@@ -105,6 +107,8 @@ pub(crate) struct World {
     /// When files were changed last, as far as that is known: a crash may forget it.
     touched: BTreeMap<Ino, Timestamp>,
     lines: BTreeMap<String, Line>,
+    /// Checkpoints of the beginning that only make the drive's own rows many.
+    rows: u32,
     /// The client that stands while the other acts.
     parked: Option<Parked>,
     unknown: Option<Unknown>,
@@ -175,11 +179,13 @@ impl World {
             trace,
             workload: Random::new(seed, "workload"),
             faults,
+            owners: Random::new(seed, "owners"),
             life,
             held: "main".to_owned(),
             history: History::default(),
             touched: BTreeMap::new(),
             lines: BTreeMap::new(),
+            rows: 0,
             parked: None,
             late: None,
             has_new_owner: false,
@@ -191,6 +197,7 @@ impl World {
             counts: Counts::default(),
         };
         world.begin_history()?;
+        world.make_many_rows()?;
         world.plan_loss();
         Ok(world)
     }

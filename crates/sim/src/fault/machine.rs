@@ -51,6 +51,15 @@ struct Power {
     /// Whether syncs are said to be done and are not.
     lies: bool,
     feigns: Option<Feigned>,
+    /// The pack that was sealed last, and that before the newest manifest, where it goes with what is given up.
+    rows: Option<Mutex<Rows>>,
+}
+
+/// The pack that was sealed last, and the one that was when a manifest was put last.
+#[derive(Default)]
+struct Rows {
+    sealed: Option<Key>,
+    of_manifest: Option<Key>,
 }
 
 /// A write that has left its process and arrives when that has ended.
@@ -110,6 +119,7 @@ impl Machine {
                     objects: Mutex::default(),
                 }),
                 lies: plant == Some(Plant::SkipsSyncs),
+                rows: (plant == Some(Plant::DeletesRows)).then(Mutex::default),
             }),
         }
     }
@@ -193,6 +203,10 @@ fn is_of_journal(key: &Key) -> bool {
     key.as_str().contains("/journal/")
 }
 
+fn is_of_packs(key: &Key) -> bool {
+    key.as_str().contains("/packs/")
+}
+
 fn ended() -> Failure {
     Failure::Unknown("the process has ended".to_owned())
 }
@@ -202,6 +216,15 @@ impl Bucket for Machine {
         if let Some(feigned) = self.power.feigns.as_ref().filter(|feigned| feigned.is_meant(key)) {
             feigned.objects.lock().insert(key.clone(), bytes.to_vec());
             return Ok(Put::Created);
+        }
+        if let Some(rows) = self
+            .power
+            .rows
+            .as_ref()
+            .filter(|_| key.as_str().contains("/manifests/"))
+        {
+            let mut rows = rows.lock();
+            rows.of_manifest = rows.sealed.clone();
         }
         self.power.call(|| self.inner.put_if_absent(key, bytes))
     }
@@ -231,6 +254,11 @@ impl Bucket for Machine {
     }
 
     fn delete(&self, key: &Key) -> Result<(), Failure> {
+        if let Some(rows) = self.power.rows.as_ref().filter(|_| is_of_packs(key))
+            && let Some(with_it) = rows.lock().of_manifest.take()
+        {
+            self.inner.delete(&with_it)?;
+        }
         self.power.call(|| self.inner.delete(key))
     }
 
@@ -278,6 +306,9 @@ impl Disk for MachineDisk {
     fn rename(&self, from: &Key, to: &Key) -> Result<(), Failure> {
         self.power.call(|| self.inner.rename(from, to))?;
         self.power.names.lock().insert(from.clone(), to.clone());
+        if let Some(rows) = self.power.rows.as_ref().filter(|_| is_of_packs(to)) {
+            rows.lock().sealed = Some(to.clone());
+        }
         Ok(())
     }
 

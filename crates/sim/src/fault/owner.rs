@@ -179,7 +179,11 @@ impl Owner<Branch> for Planted {
         let mut ops = ops_of(&batch.ops);
         let digest = Digest::of(&batch.written());
         match self.plant {
-            Plant::SkipsSyncs | Plant::SealsNothing | Plant::LosesFolds | Plant::ClaimsNothing => {}
+            Plant::SkipsSyncs
+            | Plant::SealsNothing
+            | Plant::LosesFolds
+            | Plant::ClaimsNothing
+            | Plant::DeletesRows => {}
             Plant::TearsBatches => {
                 return done(self.tear(batch, after).map(|()| Shipped { digest }));
             }

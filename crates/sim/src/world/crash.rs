@@ -7,6 +7,7 @@ use crate::fault::{After, Loss, Sessions};
 use crate::random::Random;
 use tenure_store::faulty::{Fault, Plan};
 use tenure_store::{Bucket, MemoryBucket};
+use tenure_wire::{Owner, ReclaimAsk};
 
 /// Recoveries that may fail before one is left in peace.
 const FAILED_RECOVERIES_MAX: u64 = 4;
@@ -265,12 +266,38 @@ impl World {
             }
             Err(error) => return broken(format!("the drive cannot be opened: {error}")),
         }
-        let judged = self.judge_recovery();
+        let judged = self
+            .reclaim_first(may_fail, may_err)
+            .and_then(|()| self.judge_recovery());
         // A power loss in the middle explains whatever came after it.
         if self.life.machine.is_off() {
             Ok(false)
         } else {
             judged.map(|()| true)
+        }
+    }
+
+    /// Lets an owner give back what nothing needs before it does anything else, sometimes; it may be killed meanwhile.
+    fn reclaim_first(&mut self, may_fail: bool, may_err: bool) -> Verdict<()> {
+        if !self.owners.one_in(2) {
+            return Ok(());
+        }
+        if may_fail && self.owners.one_in(2) {
+            let after = After::Calls(self.owners.below(60));
+            self.life.machine.lose_power(after, draw_loss(&mut self.owners));
+        }
+        let ask = ReclaimAsk {
+            is_full: true,
+            ..ReclaimAsk::default()
+        };
+        let reclaimed = Owner::reclaim(&*self.life.drive, ask);
+        self.trace.note(format_args!(
+            "  given back first: {:?}",
+            reclaimed.as_ref().map(|told| told.freed)
+        ));
+        match reclaimed {
+            Err(error) if !may_err => broken(format!("an owner that begins cannot reclaim: {error}")),
+            Ok(_) | Err(_) => Ok(()),
         }
     }
 

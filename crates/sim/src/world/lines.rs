@@ -9,6 +9,8 @@ use tenure_wire::{CheckpointAsk, Error, ForkAsk, Owner};
 
 /// Branches and checkpoints that there may be beside the one that is held.
 const LINES_MAX: usize = 6;
+/// Checkpoints of nothing, in worlds with many rows.
+const ROWS: u32 = 80;
 
 impl World {
     /// Begins with what a new drive holds.
@@ -19,6 +21,18 @@ impl World {
         let found = survey(self.life.branch());
         let found = found.map_err(|error| Broken(format!("a new branch cannot be read: {error}")))?;
         self.history = History::from(&found);
+        Ok(())
+    }
+
+    /// Makes so many checkpoints, in some worlds, that the drive's own rows have many pages, of which a fold changes few.
+    pub(super) fn make_many_rows(&mut self) -> Verdict<()> {
+        self.rows = if self.owners.one_in(3) { ROWS } else { 0 };
+        for number in 0..self.rows {
+            let name = CheckpointName::parse(&row_name(number)).expect("a valid name");
+            let held = BranchName::parse(&self.held).expect("the world makes valid names");
+            let made = Owner::checkpoint(&*self.life.drive, &CheckpointAsk::new(held, name));
+            made.map_err(|error| Broken(format!("a checkpoint cannot be made: {error}")))?;
+        }
         Ok(())
     }
 
@@ -186,6 +200,7 @@ impl World {
         }
         let mut expected: BTreeSet<String> = self.lines.keys().cloned().collect();
         expected.insert(self.held.clone());
+        expected.extend((0..self.rows).map(row_name));
         expected.extend(self.parked.as_ref().map(|parked| parked.name.clone()));
         if let Some(missing) = expected.difference(&there).next() {
             return broken(format!("{missing} is gone"));
@@ -283,4 +298,8 @@ impl World {
             Some(_) | None => Ok(()),
         }
     }
+}
+
+fn row_name(number: u32) -> String {
+    format!("row-{number}")
 }

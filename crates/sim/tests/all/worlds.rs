@@ -105,6 +105,11 @@ fn what_is_kept_for_nobody_until_it_is_named_is_found() {
     is_found(Plant::ClaimsNothing, None, 80);
 }
 
+#[test]
+fn the_rows_of_a_manifest_that_go_with_what_is_given_up_are_found() {
+    is_found(Plant::DeletesRows, None, 10);
+}
+
 /// Runs worlds with a fault of ours in them until one is found broken.
 fn is_found(plant: Plant, profile: Option<Profile>, worlds: u64) {
     let options = Options {
