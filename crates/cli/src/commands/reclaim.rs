@@ -2,11 +2,16 @@
 
 use crate::output;
 use crate::place::Place;
-use crate::reach;
+use crate::reach::{self, AnyOwner};
+use crate::waiting::PATIENCE;
 use anyhow::Result;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::IsTerminal;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
 use tenure_client::Lines;
 use tenure_model::{DriveName, counted};
-use tenure_wire::{LineUsage, ReclaimAsk, ReclaimTold};
+use tenure_wire::{Error, LineUsage, ReclaimAsk, ReclaimTold};
 
 /// Lines that are told to hold most.
 const TOLD_MAX: usize = 5;
@@ -33,13 +38,60 @@ pub(crate) struct Args {
     json: bool,
 }
 
+/// How often it is looked how far it is.
+const LOOK_REST: Duration = Duration::from_millis(300);
+
+/// Has room given back, and shows meanwhile how far that is.
+fn reclaim(owner: &AnyOwner, drive: &DriveName, ask: ReclaimAsk) -> Result<ReclaimTold, Error> {
+    let (over, is_over) = channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(|| show(owner, drive, is_over));
+        let told = Lines::of(AnyOwner::clone(owner)).reclaim(ask);
+        drop(over);
+        told
+    })
+}
+
+/// Shows how far it is until it is over: on a terminal by and by, else by a word when it takes long.
+fn show(owner: &AnyOwner, drive: &DriveName, is_over: Receiver<()>) {
+    let goes_on = |rest| is_over.recv_timeout(rest) == Err(RecvTimeoutError::Timeout);
+    if !std::io::stderr().is_terminal() {
+        if goes_on(PATIENCE) {
+            output::note(format_args!(
+                "note: still looking for what nothing needs of {drive}; mounts go on meanwhile"
+            ));
+        }
+        return;
+    }
+    let deleted = || {
+        let status = owner.status().ok()?;
+        status.requests.get("delete").copied()
+    };
+    let before = deleted();
+    let style =
+        ProgressStyle::with_template("{spinner} {msg} {elapsed}").expect("the template is well-formed");
+    let bar = ProgressBar::new_spinner().with_style(style);
+    while goes_on(LOOK_REST) {
+        let gone = deleted()
+            .zip(before)
+            .map_or(0, |(now, before)| now.saturating_sub(before));
+        bar.set_message(match gone {
+            0 => format!("{drive}: looking for what nothing needs"),
+            gone => format!("{drive}: {} deleted", counted(gone, "object")),
+        });
+        bar.tick();
+    }
+    bar.finish_and_clear();
+}
+
 /// Gives room back, and tells how much.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let mut reached = reach::drive_for(&args.place, &args.drive, "reclaim")?;
-    let told = Lines::of(reached.owner()).reclaim(ReclaimAsk {
+    let ask = ReclaimAsk {
         is_dry: args.dry_run,
         is_full: args.full,
-    })?;
+    };
+    let told = reclaim(&reached.owner(), &args.drive, ask)?;
     reached.stop_waiting();
     reached.close()?;
     let most = holding_most(&told);
