@@ -62,7 +62,7 @@ fn what_seeds_have_found_once_does_not_come_back() {
 
 #[test]
 fn an_acknowledgement_before_the_batch_is_durable_is_found() {
-    is_found(Plant::AcknowledgesEarly, None, 10);
+    is_found(Plant::AcknowledgesEarly, None, 40);
 }
 
 #[test]
