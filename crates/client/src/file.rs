@@ -168,7 +168,7 @@ impl Inner {
             let first = state.stage.bytes() == 0;
             state.stage.put(ino, offset, bytes, time, now);
             self.witness.staged(state.stage.bytes());
-            let full = state.stage.bytes() >= self.options.stage_settle;
+            let full = state.stage.is_due(self.options.stage_settle);
             drop(state);
             if first {
                 self.waiting.changed();

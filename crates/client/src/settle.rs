@@ -11,6 +11,7 @@ use crate::wait;
 use parking_lot::RwLockWriteGuard;
 use std::time::Duration;
 use tenure_core::{Missing, Outcome, Undecided};
+use tenure_model::limits::CHUNK_LEN_MAX;
 use tenure_model::{Failure, Ino, Op, Refusal};
 use tenure_wire::Error;
 
@@ -24,6 +25,9 @@ const NEAR_MAX: usize = 64;
 const NEAR_BYTES_MAX: u64 = 256 << 10;
 /// Files whose writes are logged before somebody who waits gets the state.
 const LOGGED_MAX: usize = 64;
+/// Files that a program may be writing at once: those that were written last. Settled now, one of a single chunk would be in other
+/// chunks than the same file elsewhere, and be stored again.
+const WRITTEN_AT_ONCE: usize = 64;
 /// How long the settler rests after the bucket has failed.
 const REST: Duration = Duration::from_millis(200);
 
@@ -50,28 +54,62 @@ impl Inner {
         self.settle_named(files)
     }
 
+    /// Settles what has waited for long. What is younger waits for the next time: it may be of files that are being written.
+    fn settle_old(&self) -> Result<(), Error> {
+        let now = self.clock.elapsed();
+        let files = {
+            let state = self.state.read();
+            let is_old = |ino: &Ino| {
+                let file = state.stage.file(*ino);
+                file.is_some_and(|file| !self.is_young(file, now))
+            };
+            state.stage.files().into_iter().filter(is_old).collect()
+        };
+        self.settle_named(files)
+    }
+
+    /// Tells whether what is staged of a file can wait until what comes now is due.
+    fn is_young(&self, file: &Staged, now: Duration) -> bool {
+        now.saturating_sub(file.since()) < self.options.lag_max / 2
+    }
+
     /// Settles all that is staged of some files.
     pub(crate) fn settle_named(&self, files: Vec<Ino>) -> Result<(), Error> {
         let files: Vec<_> = files.into_iter().map(|ino| (ino, Last::Settled)).collect();
         self.settle_files(&files)
     }
 
-    /// Settles what is staged, but for the last bytes of long files that are being written.
-    fn settle_most(&self) -> Result<(), Error> {
+    /// Settles what is staged, but for the last bytes of long files that are being written, and for short ones that are; as long as those
+    /// are no half of what may be staged. Tells whether there was anything.
+    fn settle_most(&self) -> Result<bool, Error> {
         let now = self.clock.elapsed();
         let files = {
             let state = self.state.read();
             let last = |ino: Ino| {
-                let since = state.stage.file(ino).map(Staged::since);
                 // What is kept is as old as the rest was, and must not be too old to be shipped in time.
-                let is_young =
-                    since.is_some_and(|since| now.saturating_sub(since) < self.options.lag_max / 2);
+                let is_young = state.stage.file(ino).is_some_and(|file| self.is_young(file, now));
                 if is_young { Last::Kept } else { Last::Settled }
             };
-            let files = state.stage.files().into_iter();
-            files.map(|ino| (ino, last(ino))).collect::<Vec<_>>()
+            let written = state.stage.written_last(WRITTEN_AT_ONCE);
+            let is_settled = |ino: &Ino| {
+                let is_long = |file: &Staged| file.len() > CHUNK_LEN_MAX as u64;
+                !written.contains(ino) || state.stage.file(*ino).is_some_and(is_long)
+            };
+            let (files, left): (Vec<_>, Vec<_>) = state.stage.files().into_iter().partition(is_settled);
+            let is_half_full = state.stage.bytes() >= self.options.stage_max / 2;
+            let files = if files.is_empty() && is_half_full {
+                left
+            } else {
+                files
+            };
+            files.into_iter().map(|ino| (ino, last(ino))).collect::<Vec<_>>()
         };
-        self.settle_files(&files)
+        if files.is_empty() {
+            self.state.write().stage.wait_for(self.options.stage_settle / 4);
+            return Ok(false);
+        }
+        self.settle_files(&files)?;
+        Ok(true)
     }
 
     /// Settles some files, several at once.
@@ -120,13 +158,14 @@ impl Inner {
 
     /// As `begin_settling`, while no thread can begin to settle anything.
     fn take(&self, files: &[(Ino, Last)]) -> Begun {
+        let now = self.clock.elapsed();
         let (mut state, mut begun) = (self.state.write(), Begun::default());
         for (ino, last) in files.iter().copied() {
             match state.stage.file(ino) {
                 Some(file) if file.is_settling() => begun.others.push((ino, last)),
                 Some(_) => begun
                     .taken
-                    .extend(state.stage.settle(ino).map(|bytes| (ino, bytes, last))),
+                    .extend(state.stage.settle(ino, now).map(|bytes| (ino, bytes, last))),
                 None => {}
             }
         }
@@ -340,15 +379,16 @@ impl Inner {
             loop {
                 self.drop_ended();
                 let settled = if self.is_lag_over(self.tick()) && self.is_much_staged() {
-                    self.settle_all()
-                        .and_then(|()| self.ship(&mut self.shipping.lock()))
+                    let settled = self.settle_old();
+                    settled.and_then(|()| self.ship(&mut self.shipping.lock()).map(|()| true))
                 } else if self.is_stage_due() {
                     self.settle_most()
                 } else {
                     break;
                 };
                 match settled {
-                    Ok(()) => self.waiting.set_trouble(None),
+                    Ok(true) => self.waiting.set_trouble(None),
+                    Ok(false) => break,
                     Err(error) => {
                         if !self.note_trouble(error) || !self.waiting.rest(REST) {
                             return;
@@ -380,6 +420,6 @@ impl Inner {
 
     /// Tells whether so much is staged that it should be settled.
     pub(crate) fn is_stage_due(&self) -> bool {
-        self.state.read().stage.bytes() >= self.options.stage_settle
+        self.state.read().stage.is_due(self.options.stage_settle)
     }
 }

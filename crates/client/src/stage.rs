@@ -3,18 +3,23 @@
 //! Invariant: of one file, the pieces never overlap each other, and they cover what is being settled below them.
 
 use bytes::Bytes;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 use tenure_model::{ChunkPlace, Ino, Piece, Timestamp};
 
 /// Pieces of one file by their offset; they do not overlap.
 pub(crate) type Pieces = BTreeMap<u64, Bytes>;
 
+/// Behind that nothing is staged.
+const NEVER: (u64, Duration) = (u64::MAX, Duration::ZERO);
+
 /// The staged bytes of all files.
 #[derive(Default)]
 pub(crate) struct Stage {
     files: HashMap<Ino, Staged>,
     bytes: u64,
+    /// Bytes from which it is looked again what can be settled, after all that was staged could wait.
+    look_at: u64,
 }
 
 /// Chunks that were placed for bytes that are still staged, without a gap.
@@ -64,6 +69,10 @@ pub(crate) struct Staged {
     pub(crate) time: Option<Timestamp>,
     /// When its oldest piece came.
     since: Duration,
+    /// When its newest piece came.
+    latest: Duration,
+    /// What was taken to be settled: how far into the file that reached, and when that was. The last time, and the time before.
+    taken: [(u64, Duration); 2],
 }
 
 impl Staged {
@@ -112,6 +121,16 @@ impl Stage {
         self.bytes
     }
 
+    /// Tells whether so many bytes are staged that some should be settled, of which `limit` may stay.
+    pub(crate) fn is_due(&self, limit: u64) -> bool {
+        self.bytes >= limit.max(self.look_at)
+    }
+
+    /// Notes that all that is staged can wait, until there are so many bytes more.
+    pub(crate) fn wait_for(&mut self, more: u64) {
+        self.look_at = self.bytes + more;
+    }
+
     /// Returns when the oldest staged piece came.
     pub(crate) fn oldest(&self) -> Option<Duration> {
         self.files.values().map(|file| file.since).min()
@@ -134,6 +153,16 @@ impl Stage {
         files.into_iter().map(|(_, ino)| ino).collect()
     }
 
+    /// Returns so many files that were written last, or all.
+    pub(crate) fn written_last(&self, count: usize) -> HashSet<Ino> {
+        let mut files: Vec<_> = self.files.iter().map(|(ino, file)| (file.latest, *ino)).collect();
+        if files.len() > count {
+            files.select_nth_unstable_by(count, |one, other| other.cmp(one));
+            files.truncate(count);
+        }
+        files.into_iter().map(|(_, ino)| ino).collect()
+    }
+
     /// Stages bytes, over whatever was staged there.
     pub(crate) fn put(&mut self, ino: Ino, offset: u64, bytes: Bytes, time: Timestamp, now: Duration) {
         let file = self.files.entry(ino).or_insert_with(|| Staged {
@@ -143,8 +172,10 @@ impl Stage {
             ahead: None,
             time: None,
             since: now,
+            latest: now,
+            taken: [NEVER; 2],
         });
-        file.time = Some(time);
+        (file.time, file.latest) = (Some(time), now);
         let end = offset + bytes.len() as u64;
         file.is_in_order &= offset >= file.end();
         file.ahead
@@ -155,8 +186,9 @@ impl Stage {
     }
 
     /// Takes a file's pieces to settle them; they stay visible until `settled` or `unsettle`.
-    pub(crate) fn settle(&mut self, ino: Ino) -> Option<Taken> {
+    pub(crate) fn settle(&mut self, ino: Ino, now: Duration) -> Option<Taken> {
         let file = self.files.get_mut(&ino)?;
+        file.taken = [(file.end(), now), file.taken[0]];
         debug_assert!(
             file.settling.is_empty(),
             "a file is settled by one thread at a time"
@@ -174,11 +206,17 @@ impl Stage {
         let Some(file) = self.files.get_mut(&ino) else {
             return;
         };
+        self.look_at = 0;
         self.bytes -= sum(&file.settling);
         file.settling.clear();
         if kept.pieces.is_empty() {
             file.since = now;
         } else {
+            // What lies behind all that was taken the time before came later.
+            let [_, (end, before)] = file.taken;
+            if kept.pieces.keys().next().is_some_and(|begin| *begin >= end) {
+                file.since = file.since.max(before);
+            }
             self.bytes += sum(&kept.pieces);
             let covered = put_below(file, kept.pieces.clone());
             self.bytes -= covered;
@@ -292,7 +330,7 @@ mod tests {
     fn what_is_being_settled_stays_visible_below_what_is_written_meanwhile() {
         let mut stage = Stage::default();
         put(&mut stage, 0, "aaaa");
-        let taken = stage.settle(Ino(5)).expect("the file is staged");
+        let taken = stage.settle(Ino(5), Duration::ZERO).expect("the file is staged");
         assert_eq!(taken.pieces.len(), 1);
         put(&mut stage, 1, "b");
         assert_eq!(contents(&stage, Ino(5), 4), b"abaa");
@@ -306,7 +344,7 @@ mod tests {
     fn what_is_kept_when_the_rest_is_settled_stays_below_what_was_written_meanwhile() {
         let mut stage = Stage::default();
         put(&mut stage, 0, "aaaaaa");
-        stage.settle(Ino(5));
+        stage.settle(Ino(5), Duration::ZERO);
         put(&mut stage, 5, "bb");
         let kept = Kept {
             pieces: Pieces::from([(3, Bytes::from_static(b"aaa"))]),
@@ -319,11 +357,31 @@ mod tests {
     }
 
     #[test]
+    fn what_is_kept_is_no_older_than_the_time_before_at_which_the_file_ended_there() {
+        let mut stage = Stage::default();
+        let second = Duration::from_secs;
+        let kept = |begin| Kept {
+            pieces: Pieces::from([(begin, Bytes::from_static(b"aa"))]),
+            ahead: None,
+        };
+        let put = |stage: &mut Stage, offset, at| {
+            let bytes = Bytes::from_static(b"aaaa");
+            stage.put(Ino(5), offset, bytes, Timestamp::default(), second(at));
+        };
+        for (round, begin, since) in [(1, 2, 1), (2, 5, 1), (3, 11, 2), (4, 14, 3), (5, 10, 3)] {
+            put(&mut stage, (round - 1) * 4, round);
+            stage.settle(Ino(5), second(round));
+            stage.settled(Ino(5), &kept(begin), second(round));
+            assert_eq!(stage.oldest(), Some(second(since)), "{round}");
+        }
+    }
+
+    #[test]
     fn what_was_placed_ahead_is_forgotten_once_it_is_written_over() {
         for (offset, is_known) in [(6, true), (5, false), (2, true), (3, false)] {
             let mut stage = Stage::default();
             put(&mut stage, 0, "aaaaaa");
-            let taken = stage.settle(Ino(5)).expect("the file is staged");
+            let taken = stage.settle(Ino(5), Duration::ZERO).expect("the file is staged");
             assert!(taken.is_in_order && taken.ahead.is_none());
             let extent = tenure_model::Extent::Inline(Box::from(*b"aaa"));
             let ahead = Ahead {
@@ -336,7 +394,7 @@ mod tests {
             };
             stage.settled(Ino(5), &kept, Duration::ZERO);
             put(&mut stage, offset, "b");
-            let taken = stage.settle(Ino(5)).expect("the file is staged");
+            let taken = stage.settle(Ino(5), Duration::ZERO).expect("the file is staged");
             assert_eq!(taken.ahead, is_known.then_some(ahead));
             assert_eq!(taken.is_in_order, offset >= 6);
         }
@@ -346,7 +404,7 @@ mod tests {
     fn what_could_not_be_settled_comes_back_below_what_was_written_meanwhile() {
         let mut stage = Stage::default();
         put(&mut stage, 0, "aaaa");
-        stage.settle(Ino(5));
+        stage.settle(Ino(5), Duration::ZERO);
         put(&mut stage, 3, "bb");
         stage.unsettle(Ino(5));
         assert_eq!(contents(&stage, Ino(5), 5), b"aaabb");

@@ -1,6 +1,7 @@
 //! Long files: they share chunks with what they were, wherever bytes were put in.
 
 use crate::world::{At, Random, World, chunks, options};
+use std::time::Duration;
 use tenure_client::Options;
 use tenure_model::{Extent, Ino};
 use tenure_store::Bucket;
@@ -103,4 +104,40 @@ fn a_long_file_whose_writer_waits_for_the_stage_is_cut_as_one() {
         stage_max: 8 << 20,
         ..options(4 << 20)
     });
+}
+
+/// However long each of them is when the stage is settled, they are cut as if each had been written alone.
+#[test]
+fn files_that_are_written_beside_each_other_share_their_chunks_with_the_same_files_elsewhere() {
+    let world = World::new(
+        At::Here,
+        Options {
+            lag_max: Duration::from_secs(60),
+            ..Options::default()
+        },
+    );
+    let contents: Vec<_> = (0..10)
+        .map(|number| Random::new(number).bytes((number as usize + 1) * 300_000))
+        .collect();
+    let alone = contents.iter().enumerate().map(|(number, bytes)| {
+        let ino = world.file(&format!("alone-{number}"));
+        write_in_turn(&world, ino, bytes);
+        chunks(&world.extents(ino))
+    });
+    let alone: Vec<_> = alone.collect();
+    let inos: Vec<_> = (0..contents.len())
+        .map(|number| world.file(&format!("beside-{number}")))
+        .collect();
+    for at in (0..3_000_000).step_by(WRITE / 4) {
+        for (ino, bytes) in inos.iter().zip(&contents) {
+            if at < bytes.len() {
+                world.write(*ino, at as u64, &bytes[at..bytes.len().min(at + WRITE / 4)]);
+            }
+        }
+    }
+    world.branch.sync_all().unwrap();
+    for (number, (ino, alone)) in inos.iter().zip(alone).enumerate() {
+        assert_eq!(chunks(&world.extents(*ino)), alone, "file {number}");
+    }
+    world.branch.close().unwrap();
 }
