@@ -56,6 +56,8 @@ pub trait Files: Send + Sync {
     fn drop_orphan_soon(&self, ino: Ino);
     fn read_into(&self, ino: Ino, offset: u64, into: &mut [u8]) -> Result<usize, Error>;
     fn write(&self, ino: Ino, offset: u64, bytes: Bytes) -> Result<(), Error>;
+    /// Writes behind the end, and returns where that was, if it is known here.
+    fn append(&self, ino: Ino, bytes: Bytes) -> Result<Option<u64>, Error>;
     fn grow(&self, ino: Ino, size: u64) -> Result<(), Error>;
     fn punch(&self, ino: Ino, offset: u64, len: u64) -> Result<(), Error>;
     fn collapse(&self, ino: Ino, offset: u64, len: u64) -> Result<(), Error>;
@@ -121,6 +123,10 @@ impl Files for Branch {
         trouble() -> Option<Error>;
         damage() -> Vec<String>;
         close() -> Result<(), Error>;
+    }
+
+    fn append(&self, ino: Ino, bytes: Bytes) -> Result<Option<u64>, Error> {
+        Branch::append(self, ino, bytes).map(Some)
     }
 
     fn list(

@@ -247,8 +247,9 @@ impl Served {
                 offset,
                 data,
                 write_flags,
+                flags,
                 ..
-            } => self.write(ino, *offset, *data, write_flags.kill_suidgid, pending),
+            } => self.write(ino, (*offset, *flags, *write_flags), *data, pending),
             Operation::Statfs => self.statfs(pending),
             Operation::Fsync { .. } | Operation::Fsyncdir { .. } => self.fsync(ino, request.is_lone, pending),
             Operation::Syncfs => self.syncfs(pending),
@@ -291,8 +292,7 @@ impl Served {
             }
             Operation::Statx { .. } => self.statx(ino, pending),
             Operation::Release { .. } | Operation::Releasedir { .. } | Operation::Destroy => pending.ok(),
-            // Files of a branch that is held whole are not opened: the kernel then neither asks again nor tells of closing. Its
-            // locks are the kernel's own.
+            // Files of a branch that is held whole are not opened, and its locks are the kernel's own.
             Operation::Open { .. }
             | Operation::Opendir { .. }
             | Operation::Create { .. }

@@ -256,6 +256,53 @@ fn what_is_synced_during_fifty_merges_is_all_there() {
     hold(&home.mount("work", "main", &[]));
 }
 
+/// The kernel still believes the old size when a program appends through a handle that it has had open all the while.
+#[test]
+fn who_appends_while_a_branch_becomes_another_state_appends_behind_what_has_come() {
+    let Some(home) = Home::new() else { return };
+    let dir = home.mount("work", "main", &["--create"]);
+    write(&dir, "app.log", "start\n");
+    write(&dir, "taken", "start\n");
+    sync(&dir);
+    home.done(&["fork", "work", "attempt"]);
+    let open = |name| {
+        let file = File::options().append(true).open(dir.join(name));
+        file.expect("it is there")
+    };
+    let (mut log, mut taken) = (open("app.log"), open("taken"));
+    log.write_all(b"ours 1\n").expect("it is written");
+    let attempt = home.mount("work@attempt", "attempt", &[]);
+    write(&attempt, "app.log", "start\ntheirs\n");
+    write(&attempt, "taken", &"theirs\n".repeat(2000));
+    write(&attempt, ".tenureattributes", "*.log merge=union\n");
+    sync(&attempt);
+    sync(&dir);
+    home.done(&["checkpoint", "work", "before"]);
+    home.done(&["merge", "work@attempt", "main"]);
+    log.write_all(b"ours 2\n").expect("it is written");
+    taken.write_all(b"ours\n").expect("it is written");
+    taken.write_all(b"again\n").expect("it is written");
+    let lines: Vec<_> = read(&dir, "app.log").lines().map(str::to_owned).collect();
+    for line in ["start", "ours 1", "theirs", "ours 2"] {
+        assert_eq!(
+            lines.iter().filter(|found| *found == line).count(),
+            1,
+            "{lines:?}"
+        );
+    }
+    assert_eq!(
+        read(&dir, "taken"),
+        format!("{}ours\nagain\n", "theirs\n".repeat(2000))
+    );
+    home.done(&["undo", "work", "--to", "before"]);
+    taken.write_all(b"after\n").expect("it is written");
+    log.write_all(b"after\n").expect("it is written");
+    assert_eq!(read(&dir, "taken"), "start\nafter\n");
+    assert_eq!(read(&dir, "app.log"), "start\nours 1\nafter\n");
+    home.kill(&dir);
+    home.mount("work", "main", &[]);
+}
+
 #[test]
 fn what_is_synced_before_an_undo_is_in_what_the_branch_was() {
     let Some(home) = Home::new() else { return };

@@ -409,6 +409,10 @@ impl Files for SharedBranch {
         }
     }
 
+    fn append(&self, ino: Ino, bytes: Bytes) -> Result<Option<u64>, Error> {
+        SharedBranch::append(self, ino, &bytes).map(|()| None)
+    }
+
     fn write(&self, ino: Ino, offset: u64, bytes: Bytes) -> Result<(), Error> {
         if self
             .inner

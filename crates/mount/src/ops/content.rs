@@ -5,12 +5,13 @@ use super::pending::Pending;
 use super::privilege::keeps_set_ids;
 use super::waiting::Waiting;
 use super::{Answered, Served, answer, invalid};
-use crate::kernel::{Payload, Reply, Request, SHARE_MIN, Shared};
+use crate::kernel::{Notice, Payload, Reply, Request, SHARE_MIN, Shared, WriteFlags};
 use bytes::Bytes;
 use std::cell::RefCell;
 use tenure_client::{Error, Seek};
 use tenure_model::{Ino, Refusal};
 
+const O_APPEND: u32 = libc::O_APPEND.cast_unsigned();
 const KEEP_SIZE: u32 = 0x01;
 const PUNCH_HOLE: u32 = 0x02;
 const COLLAPSE_RANGE: u32 = 0x08;
@@ -58,6 +59,26 @@ fn keep(data: Payload<'_>) -> Bytes {
     }
 }
 
+/// Where something is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum At {
+    Offset(u64),
+    /// Behind the end, which the kernel believes to be there.
+    End {
+        believed: u64,
+    },
+}
+
+impl At {
+    /// Returns where the kernel asks for it. What comes out of its cache has its place, whatever handle that was written through.
+    fn asked(offset: u64, flags: u32, write_flags: WriteFlags) -> Self {
+        if flags & O_APPEND != 0 && !write_flags.cache {
+            return At::End { believed: offset };
+        }
+        At::Offset(offset)
+    }
+}
+
 impl Served {
     pub(super) fn read(&self, ino: Ino, offset: u64, size: u32, pending: &mut Pending) {
         ANSWER.with_borrow_mut(|bytes| {
@@ -73,19 +94,42 @@ impl Served {
     pub(super) fn write(
         &self,
         ino: Ino,
-        offset: u64,
+        (offset, flags, write_flags): (u64, u32, WriteFlags),
         data: Payload<'_>,
-        kill_suidgid: bool,
         pending: &mut Pending,
     ) {
+        let at = At::asked(offset, flags, write_flags);
         let size = data.bytes().len() as u32;
-        let write = || self.branch.write(ino, offset, keep(data));
+        let write = || match at {
+            At::Offset(offset) => self.branch.write(ino, offset, keep(data)),
+            At::End { believed } => self.append(ino, believed, keep(data)),
+        };
         let then = move |reply: Reply, ()| reply.written(size);
-        if kill_suidgid {
+        if write_flags.kill_suidgid {
             self.change_without_set_ids(ino, pending, write, then);
         } else {
             answer(pending, write(), then);
         }
+    }
+
+    /// Writes behind a file's end. That is not where the kernel believes when the branch has become another state meanwhile, or others
+    /// write to the file; where the kernel caches files, it then has the bytes where they are not.
+    fn append(&self, ino: Ino, believed: u64, bytes: Bytes) -> Answered {
+        let Some(end) = self.branch.append(ino, bytes)?.filter(|end| *end != believed) else {
+            return Ok(());
+        };
+        let Some(notifier) = self.notifier.lock().clone() else {
+            return Ok(());
+        };
+        let wrong = Notice::InvalInode {
+            ino: ino.0,
+            offset: end.min(believed).cast_signed(),
+            length: 0,
+        };
+        if let Err(error) = notifier.send(wrong) {
+            tracing::warn!(%ino, %error, "the kernel may show for a while what was appended at another place");
+        }
+        Ok(())
     }
 
     /// Makes a file durable with all names, and everything that is in the tree where `.tenure` is synced.

@@ -29,7 +29,6 @@ pub(super) const UNWANTED: [InitFlags; 5] = [
 ];
 
 const O_EXCL: u32 = libc::O_EXCL.cast_unsigned();
-const O_APPEND: u32 = libc::O_APPEND.cast_unsigned();
 
 /// Returns what the kernel may do with an open file.
 pub(super) fn opened() -> Opened {
@@ -84,15 +83,6 @@ impl Served {
                 let unlocked = unlock(shared, ino, LockFamily::Posix, *lock_owner);
                 answer(pending, unlocked, |reply, ()| reply.ok());
             }
-            Operation::Write {
-                offset: _,
-                data,
-                write_flags,
-                flags,
-                ..
-            } if flags & O_APPEND != 0 && !write_flags.cache => {
-                self.append(shared, ino, *data, write_flags.kill_suidgid, pending);
-            }
             Operation::Getlk { lock, .. } => self.getlk(shared, ino, lock, pending),
             Operation::Setlk { lock, wait, .. } => self.setlk(shared, ino, (lock, *wait), pending),
             _ => return false,
@@ -121,24 +111,6 @@ impl Served {
         answer(pending, made, |reply, (ino, attr)| {
             reply.create(&self.entry(ino, &attr), opened());
         });
-    }
-
-    fn append(
-        &self,
-        shared: &SharedBranch,
-        ino: Ino,
-        data: kernel::Payload<'_>,
-        kill_suidgid: bool,
-        pending: &mut Pending,
-    ) {
-        let size = data.bytes().len() as u32;
-        let append = || shared.append(ino, data.bytes());
-        let then = move |reply: kernel::Reply, ()| reply.written(size);
-        if kill_suidgid {
-            self.change_without_set_ids(ino, pending, append, then);
-        } else {
-            answer(pending, append(), then);
-        }
     }
 
     fn getlk(&self, shared: &SharedBranch, ino: Ino, asked: &kernel::Lock, pending: &mut Pending) {
