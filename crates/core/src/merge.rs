@@ -283,6 +283,13 @@ impl Merge {
         Ok(None)
     }
 
+    /// Returns where an inode is going to be that has lost its place and has no other yet, because the other side has moved it.
+    fn place_to_come(&mut self, ino: Ino) -> Result<Option<(Ino, Name)>, Missing> {
+        let theirs = Version::of(&mut self.theirs, ino)?;
+        let mut places = theirs.map(|theirs| theirs.places).unwrap_or_default().into_iter();
+        Ok(places.find_map(|Place { directory, name }| Some((directory, Name::parse(&name).ok()?))))
+    }
+
     /// Returns the path of an inode in the merge.
     fn path_of(&mut self, ino: Ino) -> Result<Box<[u8]>, Missing> {
         self.path_in(ino, None, &Notes::default())
@@ -294,7 +301,10 @@ impl Merge {
         let mut at = ino;
         // A tree in which directories go round in circles is damaged; it must not be followed for ever.
         while at != Ino::ROOT && names.len() <= PATH_NAMES_MAX {
-            let Some((directory, name)) = self.place(at, step)? else {
+            let place = self.place(at, step)?;
+            let Some((directory, name)) =
+                place.map_or_else(|| self.place_to_come(at), |place| Ok(Some(place)))?
+            else {
                 break;
             };
             names.push(name.as_bytes().to_vec());
