@@ -4,6 +4,7 @@
 //! any more once its newest manifest is gone.
 
 use crate::open::{has_manifest, is_there, refused};
+use tenure_journal::spare;
 use tenure_model::{DriveName, Failure, Refusal};
 use tenure_store::{Bucket, Key};
 use tenure_wire::Error;
@@ -52,6 +53,14 @@ pub fn list(bucket: &dyn Bucket) -> Result<Listing, Failure> {
 /// That it is to be deleted is noted first, and its manifests go before the rest, the newest last: until then it is whole, and from then
 /// on no drive any more. What a crash leaves is deleted by deleting it again.
 pub fn delete(bucket: &dyn Bucket, name: &DriveName, who: &str) -> Result<(), Error> {
+    match delete_once(bucket, name, who) {
+        // Also on a disk that is full: in the room that was set aside.
+        Err(Error::Failed(Failure::NoSpace(_))) if spare::give_up(bucket) => delete_once(bucket, name, who),
+        deleted => deleted,
+    }
+}
+
+fn delete_once(bucket: &dyn Bucket, name: &DriveName, who: &str) -> Result<(), Error> {
     let under = format!("drives/{name}/");
     if !is_there(bucket, name)? {
         return Err(Refusal::Because(format!("there is no drive {name} in {}", bucket.describe())).into());

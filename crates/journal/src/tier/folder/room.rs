@@ -72,7 +72,9 @@ impl Preparer {
         let usual = if self.made == 0 {
             self.sizes.first
         } else {
-            self.sizes.next
+            // Most of what little room there is belongs to contents and pages, above all to those by which a reclaim gives back more.
+            let quarter = self.disk.space()?.free / 4;
+            self.sizes.next.min(quarter.max(self.sizes.first))
         };
         let len = usual
             .max(BLOCK_LEN as u64 + planned_len)
