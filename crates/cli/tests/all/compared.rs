@@ -53,13 +53,19 @@ fn what_an_attempt_has_changed_is_shown_in_every_form() {
     let diff = |more: &[&str]| home.done(&[&["diff", "work", "work@attempt"], more].concat());
     let all = "\
 changed  binary  4 B
+diff --git a/binary b/binary
+Binary files a/binary and b/binary differ
 removed  gone  5 B
+diff --git a/gone b/gone
+deleted file mode 100644
 --- a/gone
 +++ /dev/null
 @@ -1 +0,0 @@
 -gone
 created  link  symlink to src/text
 created  made  14 B
+diff --git a/made b/made
+new file mode 100644
 --- /dev/null
 +++ b/made
 @@ -0,0 +1 @@
@@ -67,13 +73,18 @@ created  made  14 B
 \\ No newline at end of file
 renamed  old > new
 changed  run  mode 644 > 755
+diff --git a/run b/run
+old mode 100644
+new mode 100755
 changed  src/saved  7 B > 6 B
+diff --git a/src/saved b/src/saved
 --- a/src/saved
 +++ b/src/saved
 @@ -1 +1 @@
 -before
 +saved
 changed  src/text  14 B > 23 B
+diff --git a/src/text b/src/text
 --- a/src/text
 +++ b/src/text
 @@ -1,3 +1,3 @@
@@ -107,8 +118,19 @@ fn a_difference_can_be_given_to_patch() {
     let Some(home) = Home::new() else { return };
     made(&home);
     let main = home.folder.path().join("main");
+    for name in ["a", "c", "run"] {
+        fs::write(main.join("src").join(name), format!("this is {name}\n")).expect("there is room");
+    }
+    sync(&main);
+    home.done(&["branch", "delete", "work", "attempt", "--yes"]);
+    home.done(&["fork", "work", "attempt"]);
     let attempt = home.mount("work@attempt", "attempt", &[]);
     fs::rename(attempt.join("src/text"), attempt.join("src/text 2")).expect("it is there");
+    // One that is renamed and stays as it is, before one that changes where it is.
+    fs::rename(attempt.join("src/a"), attempt.join("src/b")).expect("it is there");
+    fs::write(attempt.join("src/c"), "changed\n").expect("there is room");
+    fs::write(attempt.join("src/empty"), "").expect("there is room");
+    fs::set_permissions(attempt.join("src/run"), fs::Permissions::from_mode(0o755)).expect("it is ours");
     fs::rename(attempt.join("src/saved"), attempt.join("src/kept")).expect("it is there");
     for name in ["two\nlines", "with a space", "\u{e4}\"\\"] {
         fs::write(attempt.join("src").join(name), "made in the attempt\n").expect("there is room");

@@ -25,10 +25,10 @@ pub enum MountError {
     #[error("the mount point {0:?} is not empty: its files would be hidden; choose an empty directory")]
     NotEmpty(PathBuf),
     /// A FUSE file system is mounted there already.
-    #[error("{0:?} is a mounted file system already: unmount it with `tenure unmount {0:?}` first")]
+    #[error("{0:?} is a mounted file system already: unmount that first")]
     Busy(PathBuf),
     /// The daemon of what is mounted there has died.
-    #[error("a mount whose process has died is on {0:?}: remove it with `tenure unmount {0:?}`")]
+    #[error("a mount whose process has died is on {0:?}: unmount that first")]
     Stale(PathBuf),
     /// The caller may not look at the directory.
     #[error("no permission for the mount point {dir:?}: {errno}")]

@@ -171,7 +171,7 @@ fn the_reasons_not_to_mount_say_what_to_do() {
         assert!(refused(&mount.path("none")).contains("does not exist: make it"));
         fs::write(mount.path("file"), b"").unwrap();
         assert!(refused(&mount.path("file")).contains("is not a directory"));
-        assert!(refused(mount.dir.path()).contains("`tenure unmount"));
+        assert!(refused(mount.dir.path()).contains("unmount that first"));
         fs::create_dir_all(mount.path("full/inner")).unwrap();
         assert!(refused(&mount.path("full")).contains("is not empty"));
         mount.unmount();

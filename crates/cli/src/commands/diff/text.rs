@@ -52,14 +52,18 @@ pub(super) fn print(one: &Difference, before: &Read<'_>, after: &Read<'_>) -> Re
     let head = format!("{}  {}  {}", what(one), paths(one), details(one));
     page.put(&mut out, BOLD, head.trim_end().as_bytes());
     out.push(b'\n');
-    for line in renamed(one) {
-        page.put(&mut out, BOLD, line.as_bytes());
-    }
     let is_compared = one.content_differs || one.before.is_none() || one.after.is_none();
+    let mut texts = None;
     if is_compared
         && let Some(old) = text(one.before.as_ref(), before)?
         && let Some(new) = text(one.after.as_ref(), after)?
     {
+        texts = Some((old, new));
+    }
+    for line in header(one, is_compared && texts.is_none()) {
+        page.put(&mut out, BOLD, line.as_bytes());
+    }
+    if let Some((old, new)) = texts {
         page.hunks(&mut out, one, &old, &new);
     }
     output::raw(&out)
@@ -78,26 +82,46 @@ fn text(side: Option<&Side>, read: &Read<'_>) -> Result<Option<Vec<u8>>> {
     Ok(Some(bytes).filter(|_| is_text))
 }
 
-/// Returns the lines by which git, and `patch`, know that a file was renamed; none of anything else: they rename no directories.
-fn renamed(one: &Difference) -> Vec<String> {
-    let is_file = |side: &Option<Side>| side.as_ref().is_some_and(|side| side.attr.kind == Kind::File);
-    let Some(from) = one
-        .moved_from
-        .as_ref()
-        .filter(|_| is_file(&one.before) && is_file(&one.after))
-    else {
+/// Returns the lines with which git begins what it says of a file, by which `patch` knows that another one begins, that it is new, gone or
+/// renamed, and what its mode is. None of what is no file: neither renames directories.
+fn header(one: &Difference, is_binary: bool) -> Vec<String> {
+    let is_other = |side: &Option<Side>| side.as_ref().is_some_and(|side| side.attr.kind != Kind::File);
+    if is_other(&one.before) || is_other(&one.after) {
         return Vec::new();
-    };
+    }
     // Where two names stand in a line, only quotes tell where one ends that has blanks.
     let name = |tree: &str, name: &[u8]| match quoted(tree, name).strip_suffix('\t') {
         Some(with_blanks) => format!("\"{with_blanks}\""),
         None => quoted(tree, name),
     };
-    vec![
-        format!("diff --git {} {}\n", name("a/", from), name("b/", &one.path)),
-        format!("rename from {}\n", name("", from)),
-        format!("rename to {}\n", name("", &one.path)),
-    ]
+    let was_at = one.moved_from.as_ref().unwrap_or(&one.path);
+    let (old, new) = (name("a/", was_at), name("b/", &one.path));
+    let mut lines = vec![format!("diff --git {old} {new}\n")];
+    match (mode(&one.before), mode(&one.after)) {
+        // Without its text it must not be made as an empty one, or taken away.
+        (None, _) | (_, None) if is_binary => {}
+        (None, Some(mode)) => lines.push(format!("new file mode {mode}\n")),
+        (Some(mode), None) => lines.push(format!("deleted file mode {mode}\n")),
+        (Some(before), Some(after)) if before != after => {
+            lines.push(format!("old mode {before}\n"));
+            lines.push(format!("new mode {after}\n"));
+        }
+        (Some(_), Some(_)) | (None, None) => {}
+    }
+    if one.moved_from.is_some() {
+        lines.push(format!("rename from {}\n", name("", was_at)));
+        lines.push(format!("rename to {}\n", name("", &one.path)));
+    }
+    if is_binary {
+        lines.push(format!("Binary files {old} and {new} differ\n"));
+    }
+    lines
+}
+
+/// Returns the mode of a file as git knows it.
+fn mode(side: &Option<Side>) -> Option<&'static str> {
+    let may_run = side.as_ref()?.attr.mode & 0o100 > 0;
+    Some(if may_run { "100755" } else { "100644" })
 }
 
 /// Returns a file's name in a patch, as git writes it and `patch` reads it: between quotes where a byte would end it or do something, and
